@@ -93,6 +93,7 @@ inline TileBuffers SplitTileBuffer(float* memory, size_t head_dim) {
 HWY_BEFORE_NAMESPACE();
 namespace kvant {
 namespace HWY_NAMESPACE {
+namespace {
 
 // What one item of work knows throughout.
 struct TileContext {
@@ -201,13 +202,6 @@ void LoadDynamicScales(const StreamLayout& layout, const uint8_t* record, size_t
   } else {
     std::memcpy(offset, record + layout.offset_offset + 4 * first, 4 * count);
   }
-}
-
-std::span<const float> HeadScales(std::span<const float> scales, const LayerLayout& layout,
-                                  uint32_t head) {
-  if (scales.size() <= 1) return scales;
-  if (scales.size() == layout.num_kv_heads) return scales.subspan(head, 1);
-  return scales.subspan(size_t{head} * layout.head_dim, layout.head_dim);
 }
 
 // The one scale of a stream that has only one per head; 1 where there is none.
@@ -630,6 +624,7 @@ void MergePartitionsForTarget(const AttentionShape& shape, const AttentionTile& 
   WriteOutput(c, total);
 }
 
+}  // namespace
 }  // namespace HWY_NAMESPACE
 }  // namespace kvant
 HWY_AFTER_NAMESPACE();

@@ -22,6 +22,7 @@
 HWY_BEFORE_NAMESPACE();
 namespace kvant {
 namespace HWY_NAMESPACE {
+namespace {
 namespace hn = hwy::HWY_NAMESPACE;
 
 // At most 16 lanes, so that one vector never spans two packed groups.
@@ -249,6 +250,7 @@ void CodeMatmul(CodeType type, const MatmulShape& shape, const float* a, size_t 
   }
 }
 
+}  // namespace
 }  // namespace HWY_NAMESPACE
 }  // namespace kvant
 HWY_AFTER_NAMESPACE();

@@ -84,6 +84,13 @@ LayerLayout MakeLayerLayout(const KvFormat& format, uint32_t num_kv_heads, uint3
   return layout;
 }
 
+std::span<const float> HeadScales(std::span<const float> scales, const LayerLayout& layout,
+                                  uint32_t head) {
+  if (scales.size() <= 1) return scales;
+  if (scales.size() == layout.num_kv_heads) return scales.subspan(head, 1);
+  return scales.subspan(size_t{head} * layout.head_dim, layout.head_dim);
+}
+
 bool SeesOpenForm(const KvFormat& format, uint64_t block, uint64_t query_block) {
   if (format.write == WriteMode::kAppend) return false;
   return block < format.sink_blocks() || block + format.recent_blocks() >= query_block;

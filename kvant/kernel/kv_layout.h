@@ -65,6 +65,10 @@ struct LayerCache {
   const RopeTable* rope = nullptr;
 };
 
+// One KV head's part of a layer's static scales: one value, or one per channel.
+std::span<const float> HeadScales(std::span<const float> scales, const LayerLayout& layout,
+                                  uint32_t head);
+
 // Whether a query in block `query_block` sees block `block` in its 16-bit form: its own block, the
 // recent and the sink blocks of a sealed format. A matter of position alone, never of scheduling.
 bool SeesOpenForm(const KvFormat& format, uint64_t block, uint64_t query_block);

@@ -20,6 +20,7 @@
 HWY_BEFORE_NAMESPACE();
 namespace kvant {
 namespace HWY_NAMESPACE {
+namespace {
 
 // Columns [first, first + count) of a block: the tokens that are being written.
 struct Columns {
@@ -444,14 +445,6 @@ void QuantizeInto(const StreamLayout& layout, size_t head_dim, Columns columns, 
   StoreCodes(layout, codes, head_dim, columns, token_major, record);
 }
 
-// This head's part of a static ScaleSet, by its size.
-std::span<const float> HeadScales(std::span<const float> scales, const LayerLayout& layout,
-                                  uint32_t head) {
-  if (scales.size() <= 1) return scales;
-  if (scales.size() == layout.num_kv_heads) return scales.subspan(head, 1);
-  return scales.subspan(size_t{head} * layout.head_dim, layout.head_dim);
-}
-
 // One block's share of WriteTokens.
 void WriteColumns(const LayerCache& cache, uint32_t head, uint64_t block, Columns columns,
                   const float* k, const float* v, size_t token_stride, KvWriteScratch* scratch,
@@ -529,6 +522,7 @@ void SealBlockForTarget(const LayerCache& cache, uint64_t block, uint32_t head,
              SealedV(cache, block, head), scratch, &counts->v);
 }
 
+}  // namespace
 }  // namespace HWY_NAMESPACE
 }  // namespace kvant
 HWY_AFTER_NAMESPACE();

@@ -1,0 +1,156 @@
+// Continuous batching of sequences with different plans over one pool of KV blocks.
+//
+// Single-threaded: one thread submits, steps and cancels. Each step runs one chunk of one waiting
+// prompt, then one token of every running sequence. A request is admitted when the blocks of its
+// full length fit what the budget has left, so that nothing admitted is ever evicted; what can
+// never fit is refused at once, with the arithmetic.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <list>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "kvant/cache/block_pool.h"
+#include "kvant/cache/prefix_index.h"
+#include "kvant/core/thread_pool.h"
+#include "kvant/engine/model.h"
+#include "kvant/engine/request.h"
+#include "kvant/memory/memory_budget.h"
+#include "kvant/memory/plan_layout.h"
+#include "kvant/model/transformer.h"
+
+namespace kvant {
+
+struct EngineOptions {
+  uint64_t memory_bytes = 0;  // of the whole process
+  size_t num_threads = 1;
+  uint64_t max_context = 0;  // 0: the model's trained context
+  uint32_t prefill_chunk = 256;  // tokens; chunks end on multiples of it
+  uint32_t max_batch = 16;       // sequences that decode together, at most 64
+  uint32_t max_waiting = 1024;   // requests
+  uint32_t max_scoring_rows = 128;  // rows of logits a ScoringSequence returns at once
+  // Concurrent ScoringSequences whose logits the budget must hold.
+  uint32_t scoring_buffers = 0;
+  std::function<double()> clock;  // seconds; empty: the steady clock
+};
+
+struct PlanState {
+  PlanLayout layout;
+  std::vector<LayerCounts> counts;  // per layer, everything written under this plan so far
+};
+
+class Engine;
+
+// One sequence fed by the caller, all logits returned: divergence, and calibration.
+class ScoringSequence {
+ public:
+  ~ScoringSequence();
+  ScoringSequence(const ScoringSequence&) = delete;
+  ScoringSequence& operator=(const ScoringSequence&) = delete;
+
+  // Appends tokens in one step and returns the logits of each, [tokens, vocabulary], valid until
+  // the next call. kDecode runs them one by one, as generation would.
+  // REQUIRES: 1 … max_scoring_rows tokens, within the length given at the start.
+  std::span<const float> Advance(std::span<const TokenId> tokens, Pass pass);
+  // The same without logits: as many tokens as wanted.
+  void Skip(std::span<const TokenId> tokens, Pass pass);
+
+  uint64_t tokens() const;
+
+ private:
+  friend class Engine;
+  ScoringSequence(Engine* engine, PlanId plan, uint64_t reserved_bytes);
+  void Run(std::span<const TokenId> tokens, Pass pass, float* logits);
+
+  Engine* engine_;
+  PlanId plan_;
+  uint64_t reserved_bytes_;
+  BlockTable blocks_;
+  std::vector<float> logits_;
+};
+
+class Engine {
+ public:
+  // Throws Error{kOverBudget} if the budget does not hold the model and one short sequence.
+  Engine(Model model, const EngineOptions& options);
+  ~Engine();
+  Engine(const Engine&) = delete;
+  Engine& operator=(const Engine&) = delete;
+
+  const Model& model() const { return model_; }
+  const EngineOptions& options() const { return options_; }
+  const MemoryBudget& budget() const { return budget_; }
+  PoolUsage pool_usage() const { return pool_.usage(); }
+  uint64_t max_context() const { return max_context_; }
+
+  // The same digest gives the same id.
+  PlanId AddPlan(const KvPlan& plan);
+  const PlanState& plan(PlanId id) const { return plans_[id]; }
+
+  // Throws Error{kUsage} for parameters out of range, {kInvalidInput} for an empty prompt, a
+  // prompt over the context or token ids outside the vocabulary, {kOverBudget} for what can never
+  // fit or a full queue.
+  RequestId Submit(Request request, RequestCallbacks callbacks);
+
+  // Frees the request's blocks at once; its completion says kCancelled. Unknown ids are ignored.
+  void Cancel(RequestId request);
+
+  // Runs one step; false when there is nothing to do.
+  bool Step();
+  void RunUntilIdle();
+
+  // Submit, run until idle, return: for callers with one request.
+  Completion Generate(Request request, std::function<void(const TokenEvent&)> on_token = nullptr);
+
+  // A sequence of at most max_tokens. Throws Error{kOverBudget} if the pool has no room for it.
+  std::unique_ptr<ScoringSequence> StartScoring(PlanId plan, uint64_t max_tokens);
+
+  // Drops every block that only the prefix index holds.
+  void ClearPrefixes();
+
+  void set_observer(KvObserver* observer) { transformer_->set_observer(observer); }
+
+  size_t num_waiting() const { return waiting_.size(); }
+  size_t num_running() const { return running_.size(); }
+
+ private:
+  friend class ScoringSequence;
+  struct Sequence;
+
+  void Validate(const Request& request) const;
+  uint64_t PeakOf(PlanId plan, uint64_t tokens) const;
+  // Reserves pool bytes, evicting prefixes if that makes room.
+  bool ReservePool(uint64_t bytes);
+  void Admit();
+  void AdoptPrefix(Sequence* sequence);
+  bool PrefillOneChunk();
+  bool DecodeOnce();
+  void PrepareBlocks(BlockTable* blocks, uint64_t tokens);
+  void CollectPromptLogProbabilities(Sequence* sequence, uint64_t first, uint64_t count);
+  void TakeToken(Sequence* sequence, std::span<const float> logits);
+  void IndexBlocks(Sequence* sequence, bool decoded);
+  void Finish(Sequence* sequence, FinishReason reason);
+  void RemoveFinished();
+  double Now() const { return options_.clock(); }
+
+  Model model_;
+  EngineOptions options_;
+  uint64_t max_context_;
+  ThreadPool threads_;
+  MemoryBudget budget_;
+  BlockPool pool_;
+  PrefixIndex prefixes_;
+  std::unique_ptr<Transformer> transformer_;
+  std::deque<PlanState> plans_;
+  std::vector<float> logits_;  // [max(max_batch, …), vocabulary]
+  std::deque<std::unique_ptr<Sequence>> waiting_;
+  std::list<std::unique_ptr<Sequence>> running_;
+  RequestId next_request_ = 1;
+};
+
+}  // namespace kvant
