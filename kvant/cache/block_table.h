@@ -25,7 +25,7 @@ enum class ByteCount {
 // The most bytes that the blocks of one sequence hold at once while it grows to `tokens`, in any
 // steps of at most chunk_tokens. With kCommitted the result fits Reserve: as long as the sum over
 // all sequences is within a pool's budget and nothing else holds blocks, no Prepare fails.
-// REQUIRES: chunk_tokens > 0.
+// Throws Error{kInvalidInput} if the result does not fit 64 bits. REQUIRES: chunk_tokens > 0.
 uint64_t PeakBytes(const CacheLayout& layout, uint64_t tokens, uint64_t chunk_tokens,
                    ByteCount count = ByteCount::kBlocks);
 

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "kvant/cache/cache_fixture.h"
+#include "kvant/core/error.h"
 #include "kvant/core/random.h"
 
 namespace kvant {
@@ -33,7 +34,7 @@ TEST(BlockTable, KeepsWhatTheNextTokenSeesInTheFormItMustBeSeenIn) {
   BlockPool pool(64 * kMiB);
   Random random(1);
   for (const auto& layout : VariedLayouts()) {
-    for (const uint64_t chunk : {1, 63, 64, 65, 200, 640}) {
+    for (const uint64_t chunk : {1U, 63U, 64U, 65U, 200U, 640U}) {
       TestSequence sequence(pool, layout);
       for (uint64_t tokens = chunk; tokens < 1000; tokens += chunk * (1 + random.Below(3))) {
         Grow(sequence, tokens, chunk);
@@ -101,7 +102,7 @@ TEST(BlockTable, ASlidingWindowHoldsNoMoreBlocksThanItsTokensTouch) {
 }
 
 TEST(BlockTable, FirstVisibleBlockIsWhereTheWindowBegins) {
-  for (const uint32_t window : {1, 2, 63, 64, 65, 512}) {
+  for (const uint32_t window : {1U, 2U, 63U, 64U, 65U, 512U}) {
     const GroupLayout group = SealingGroup(window, 64, 64);
     for (uint64_t position = 0; position < 1200; ++position) {
       uint64_t first_seen = 0;  // positions above position - window
@@ -260,8 +261,8 @@ TEST(PeakBytes, IsExactlyWhatTheHungriestScheduleHolds) {
   layouts.push_back(MakeLayout({SealingGroup(100, 6400, 64, 3)}));
   layouts.push_back(MakeLayout({SealingGroup(300, 6400, 64, 2, 1), SealingGroup(0, 640, 320)}));
   for (size_t i = 0; i < layouts.size(); ++i) {
-    for (const uint64_t chunk : {1, 50, 64, 100, 192}) {
-      for (const uint64_t tokens : {1, 63, 64, 65, 200, 500, 1000}) {
+    for (const uint64_t chunk : {1U, 50U, 64U, 100U, 192U}) {
+      for (const uint64_t tokens : {1U, 63U, 64U, 65U, 200U, 500U, 1000U}) {
         ASSERT_EQ(PeakBytes(*layouts[i], tokens, chunk),
                   PeakBySimulation(layouts[i], tokens, chunk))
             << "layout " << i << " chunk " << chunk << " tokens " << tokens;
@@ -275,6 +276,13 @@ TEST(PeakBytes, GrowsWithTheSealedBytesOfFullAttentionOnly) {
       MakeLayout({SealingGroup(0, 6400, 3200), SealingGroup(512, 640'000, 320'000)});
   const uint64_t at_8k = PeakBytes(*layout, 8192, 512);
   EXPECT_EQ(PeakBytes(*layout, 16384, 512) - at_8k, 8192 / 64 * 3200U);
+}
+
+TEST(PeakBytes, RefusesTokensWhoseBytesDoNotFitANumber) {
+  const auto layout = MakeLayout({SealingGroup(0, 6400, 3200)});
+  EXPECT_EQ(PeakBytes(*layout, 0, 512), 0U);
+  EXPECT_THROW(PeakBytes(*layout, uint64_t{1} << 60, 512), Error);
+  EXPECT_THROW(PeakBytes(*layout, ~uint64_t{0}, ~uint64_t{0}), Error);
 }
 
 TEST(PeakBytes, SequencesAdmittedByItNeverFailToGrow) {

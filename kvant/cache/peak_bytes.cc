@@ -8,6 +8,8 @@
 namespace kvant {
 namespace {
 
+constexpr const char* kWhat = "KV cache bytes of one sequence";
+
 uint64_t Distance(uint64_t begin, uint64_t end) { return end > begin ? end - begin : 0; }
 
 uint64_t CostOf(uint64_t block_bytes, ByteCount count) {
@@ -15,13 +17,15 @@ uint64_t CostOf(uint64_t block_bytes, ByteCount count) {
   return count == ByteCount::kBlocks ? block_bytes : BlockPool::CommittedBound(block_bytes);
 }
 
+uint64_t Total(uint64_t blocks, uint64_t cost) { return CheckedMul(blocks, cost, kWhat); }
+
 // Held by one group during a step from `begin` to `end` tokens, after Prepare.
 uint64_t StepBytes(const GroupLayout& group, uint64_t begin, uint64_t end, ByteCount count) {
   const uint64_t first = FirstVisibleBlock(group, begin);
   const uint64_t last = DivideRoundUp(end, kBlockTokens);
-  if (group.append) return Distance(first, last) * CostOf(group.sealed_block_bytes, count);
+  if (group.append) return Total(Distance(first, last), CostOf(group.sealed_block_bytes, count));
   const uint64_t open_cost = CostOf(group.open_block_bytes, count);
-  if (group.open_is_sealed) return Distance(first, last) * open_cost;
+  if (group.open_is_sealed) return Total(Distance(first, last), open_cost);
 
   const uint64_t sinks = group.sink_blocks;
   const uint64_t open_begin = Distance(group.recent_blocks, begin / kBlockTokens);
@@ -29,7 +33,8 @@ uint64_t StepBytes(const GroupLayout& group, uint64_t begin, uint64_t end, ByteC
   const uint64_t open_blocks = Distance(first, std::min({sinks, open_begin, last})) +
                                Distance(std::max(first, open_begin), last);
   const uint64_t sealed_blocks = Distance(std::max(first, sinks), sealed_end);
-  return open_blocks * open_cost + sealed_blocks * CostOf(group.sealed_block_bytes, count);
+  return CheckedAdd(Total(open_blocks, open_cost),
+                    Total(sealed_blocks, CostOf(group.sealed_block_bytes, count)), kWhat);
 }
 
 // Past this many tokens the bytes never fall when a block is added: only sink blocks that leave a
@@ -45,6 +50,8 @@ uint64_t TokensUntilRegular(const GroupLayout& group, uint64_t chunk_tokens) {
 uint64_t PeakBytes(const CacheLayout& layout, uint64_t tokens, uint64_t chunk_tokens,
                    ByteCount count) {
   KVANT_CHECK(chunk_tokens > 0);
+  CheckedAdd(tokens, kBlockTokens, "tokens of one sequence");  // so that rounding up is safe
+  chunk_tokens = std::min(chunk_tokens, tokens);
   uint64_t irregular = 0;
   for (const GroupLayout& group : layout.groups) {
     irregular = std::max(irregular, TokensUntilRegular(group, chunk_tokens));
@@ -55,7 +62,7 @@ uint64_t PeakBytes(const CacheLayout& layout, uint64_t tokens, uint64_t chunk_to
     uint64_t bytes = 0;
     for (const GroupLayout& group : layout.groups) {
       // The longest step to the same end holds the most: it starts with the most blocks open.
-      bytes += StepBytes(group, Distance(chunk_tokens, end), end, count);
+      bytes = CheckedAdd(bytes, StepBytes(group, Distance(chunk_tokens, end), end, count), kWhat);
     }
     peak = std::max(peak, bytes);
   };

@@ -233,11 +233,7 @@ bool PrefixIndex::IsUnshared(const Entry& entry) const {
 }
 
 void PrefixIndex::Remove(Entry* entry) {
-  if (entry->parent != nullptr) {
-    std::erase(entry->parent->children, entry);
-    // A prefix was in use as long as its longest extension was.
-    entry->parent->last_use = std::max(entry->parent->last_use, entry->last_use);
-  }
+  if (entry->parent != nullptr) std::erase(entry->parent->children, entry);
   entries_.erase(PrefixKey(entry->key));
 }
 

@@ -180,8 +180,35 @@ TEST_F(PrefixIndexTest, WhatFollowsADecodedBlockCountsAsDecoded) {
   const PrefixRoot root = Root(full_);
   Serve(root, Numbers(300), 1, 100);
   EXPECT_EQ(Serve(root, Numbers(600)), 256U);  // prefilled, but on a decoded past
-  EXPECT_EQ(index_.Find(root, Numbers(600), false).tokens, 64U);
   EXPECT_EQ(index_.Find(root, Numbers(600), true).tokens, 576U);
+  EXPECT_EQ(index_.Find(root, Numbers(600), false).tokens, 64U);
+  // A fresh prefill replaces the decoded past, which does not clear what was built on it.
+  Serve(root, Numbers(300), 64, kAllPrefill, false);
+  EXPECT_EQ(index_.Find(root, Numbers(600), false).tokens, 256U);
+}
+
+TEST_F(PrefixIndexTest, RemembersADecodedPastWhenItIsEnteredAgain) {
+  const PrefixRoot root = Root(full_);
+  Serve(root, Numbers(300), 1, 100);
+  Request request(pool_, index_, root);
+  request.Adopt(Numbers(600));
+  request.Run(64, 400);  // prefilled to 400 on a past decoded from 64 on, then decoded
+  index_.Clear();
+  for (const int32_t token : Numbers(100, 600)) request.sequence.AddToken(token);
+  request.Run(1, 400);
+  EXPECT_EQ(index_.Find(root, Numbers(700), true).tokens, 640U);
+  EXPECT_EQ(index_.Find(root, Numbers(700), false).tokens, 64U);
+}
+
+TEST_F(PrefixIndexTest, DecodedBlocksDoNotFillTheGapsOfPrefilledPrefixes) {
+  const PrefixRoot root = Root(hybrid_);
+  Serve(root, Numbers(640), 640);  // leaves window blocks 0 to 7 out
+  Request decoded(pool_, index_, root);
+  for (const int32_t token : Numbers(300)) decoded.sequence.AddToken(token);
+  decoded.Run(1, 0);
+  EXPECT_EQ(index_.Find(root, Numbers(200), false).tokens, 0U);
+  Serve(root, Numbers(300), 64);
+  EXPECT_EQ(index_.Find(root, Numbers(200), false).tokens, 192U);
 }
 
 TEST_F(PrefixIndexTest, APrefilledBlockTakesThePlaceOfADecodedOne) {
@@ -238,20 +265,17 @@ TEST_F(PrefixIndexTest, ASequenceInUseGivesUpItsPastWindowUnderPressure) {
   EXPECT_EQ(index_.Find(root, Numbers(641), true).tokens, 640U);
 }
 
-TEST_F(PrefixIndexTest, GoesOnAfterItsPastWasEvicted) {
+TEST_F(PrefixIndexTest, EntersAPastAgainThatWasEvicted) {
   const PrefixRoot root = Root(full_);
   Serve(root, Numbers(300));
   Request request(pool_, index_, root);
-  for (const int32_t token : Numbers(500)) request.sequence.AddToken(token);
-  request.Run(64);  // found nothing to adopt: the entries keep the first sequence's blocks
-  EXPECT_GE(index_.Evict(~uint64_t{0}), 4 * 3200U);
-  for (const int32_t token : Numbers(500, 500)) request.sequence.AddToken(token);
+  for (const int32_t token : Numbers(300)) request.sequence.AddToken(token);
+  request.Run(64);  // has blocks of its own: the entries keep those of the first sequence
+  EXPECT_EQ(index_.Evict(~uint64_t{0}), 4 * 3200U);
+  EXPECT_EQ(index_.stats().entries, 0U);
+  for (const int32_t token : Numbers(200, 300)) request.sequence.AddToken(token);
   request.Run(64);
-  index_.Evict(~uint64_t{0});
-  request.cursor = {};
-  index_.Insert(root, request.sequence.tokens, kAllPrefill, request.sequence.table,
-                &request.cursor);
-  EXPECT_EQ(index_.Find(root, Numbers(1000), true).tokens, 960U);
+  EXPECT_EQ(index_.Find(root, Numbers(500), true).tokens, 448U);
 }
 
 TEST_F(PrefixIndexTest, ClearReleasesEveryBlock) {
