@@ -98,30 +98,7 @@ Value FilterDictSort(const Value& input, ArgumentReader& arguments, Budget& budg
 
 Value FilterEscape(const Value& input, ArgumentReader& arguments, Budget& budget) {
   arguments.Finish();
-  const std::string text = TextOf(input, budget);
-  std::string out;
-  for (const char c : text) {
-    switch (c) {
-      case '&':
-        out += "&amp;";
-        break;
-      case '<':
-        out += "&lt;";
-        break;
-      case '>':
-        out += "&gt;";
-        break;
-      case '\'':
-        out += "&#39;";
-        break;
-      case '"':
-        out += "&#34;";
-        break;
-      default:
-        out += c;
-    }
-  }
-  return NewText(std::move(out), budget);
+  return input.IsMarkup() ? input : NewMarkup(EscapeHtml(TextOf(input, budget)), budget);
 }
 
 Value FilterFirst(const Value& input, ArgumentReader& arguments, Budget& budget) {
@@ -383,7 +360,7 @@ Value FilterRound(const Value& input, ArgumentReader& arguments, Budget&) {
 
 Value FilterSafe(const Value& input, ArgumentReader& arguments, Budget& budget) {
   arguments.Finish();
-  return NewText(TextOf(input, budget), budget);
+  return NewMarkup(TextOf(input, budget), budget);
 }
 
 Value FilterSort(const Value& input, ArgumentReader& arguments, Budget& budget) {
@@ -494,7 +471,10 @@ Value FilterToJson(const Value& input, ArgumentReader& arguments, Budget& budget
 Value FilterTrim(const Value& input, ArgumentReader& arguments, Budget& budget) {
   const std::string* characters = arguments.OptionalText("chars");
   arguments.Finish();
-  return NewText(std::string(Strip(TextOf(input, budget), characters, Side::kBoth)), budget);
+  const std::string text = TextOf(input, budget);
+  std::string stripped(Strip(text, characters, Side::kBoth));
+  return input.IsMarkup() ? NewMarkup(std::move(stripped), budget)
+                          : NewText(std::move(stripped), budget);
 }
 
 Value FilterUnique(const Value& input, ArgumentReader& arguments, Budget& budget) {
@@ -537,6 +517,8 @@ Arguments Rest(const Arguments& arguments, size_t skipped) {
 
 Value ApplyMap(const Value& input, const Arguments& arguments, Budget& budget) {
   std::vector<Value> items;
+  // Jinja looks at the arguments, and at the type, of what is not empty.
+  if (!IsTrue(input)) return NewList(std::move(items), budget, ListKind::kIterator);
   if (arguments.positional.empty()) {
     ArgumentReader reader("map", arguments);
     const Value path = reader.Required("attribute");
@@ -561,6 +543,7 @@ Value ApplyMap(const Value& input, const Arguments& arguments, Budget& budget) {
 // select, reject, selectattr and rejectattr.
 Value ApplySelect(std::string_view filter, const Value& input, const Arguments& arguments,
                   Budget& budget) {
+  if (!IsTrue(input)) return NewList({}, budget, ListKind::kIterator);
   const bool wanted = filter.starts_with("select");
   const bool by_attribute = filter.ends_with("attr");
   if (by_attribute && arguments.positional.empty()) {

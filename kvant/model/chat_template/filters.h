@@ -10,10 +10,10 @@ namespace kvant::jinja {
 bool IsFilter(std::string_view name);
 bool IsTest(std::string_view name);
 
-// `input | name(arguments)`. The name must be one of a filter.
+// `input | name(arguments)`. Fails on a name that is not known.
 Value ApplyFilter(std::string_view name, const Value& input, const Arguments& arguments,
                   Budget& budget);
-// `input is name(arguments)`. The name must be one of a test.
+// `input is name(arguments)`. Fails on a name that is not known.
 bool ApplyTest(std::string_view name, const Value& input, const Arguments& arguments,
                Budget& budget);
 

@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "kvant/model/chat_template/methods.h"
+#include "kvant/model/chat_template/text.h"
 
 namespace kvant::jinja {
 namespace {
@@ -124,6 +125,16 @@ Value Joined(const List& left, const List& right, Budget& budget) {
   return NewList(std::move(items), budget, left.kind);
 }
 
+Value JoinedTexts(const Value& left, const Value& right, Budget& budget) {
+  const std::string& first = *left.AsText();
+  const std::string& second = *right.AsText();
+  budget.Text(first.size() + second.size());
+  if (!left.IsMarkup() && !right.IsMarkup()) return NewText(first + second, budget);
+  return NewMarkup((left.IsMarkup() ? first : EscapeHtml(first)) +
+                       (right.IsMarkup() ? second : EscapeHtml(second)),
+                   budget);
+}
+
 // A text or list, `count` times in a row.
 Value Repeated(const Value& value, int64_t count, Budget& budget) {
   const auto times = static_cast<size_t>(std::max<int64_t>(count, 0));
@@ -162,8 +173,7 @@ Value ApplyBinary(Binary::Kind kind, const Value& left, const Value& right, Budg
   const std::string* text = left.AsText();
   if (kind == Binary::Kind::kAdd) {
     if (text != nullptr && right.AsText() != nullptr) {
-      budget.Text(text->size() + right.AsText()->size());
-      return NewText(*text + *right.AsText(), budget);
+      return JoinedTexts(left, right, budget);
     }
     const bool joins =
         IsIndexed(left) && IsIndexed(right) && left.AsList()->kind == right.AsList()->kind;

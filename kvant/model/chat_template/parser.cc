@@ -7,7 +7,6 @@
 #include <initializer_list>
 
 #include "kvant/core/error.h"
-#include "kvant/model/chat_template/filters.h"
 #include "kvant/model/chat_template/lexer.h"
 
 namespace kvant::jinja {
@@ -709,7 +708,6 @@ class Parser {
     const size_t line = Current().line;
     FilterCall node;
     node.name = ExpectName();
-    if (!IsFilter(node.name)) FailHere(fmt::format("the filter '{}' is not known", node.name));
     if (IsOperator("(")) node.arguments = ParseArguments();
     const size_t depth = std::max(input->depth, DepthOf(node.arguments));
     node.input = std::move(input);
@@ -738,7 +736,6 @@ class Parser {
     const bool negated = SkipName("not");
     TestCall node;
     node.name = ExpectName();
-    if (!IsTest(node.name)) FailHere(fmt::format("the test '{}' is not known", node.name));
     if (IsOperator("(")) {
       node.arguments = ParseArguments();
     } else if (AtTestArgument()) {

@@ -337,6 +337,32 @@ bool IsAlphabetic(char32_t code_point) { return u_isalpha(static_cast<UChar32>(c
 
 bool IsDigit(char32_t code_point) { return u_isdigit(static_cast<UChar32>(code_point)) != 0; }
 
+std::string EscapeHtml(std::string_view text) {
+  std::string out;
+  for (const char c : text) {
+    switch (c) {
+      case '&':
+        out += "&amp;";
+        break;
+      case '<':
+        out += "&lt;";
+        break;
+      case '>':
+        out += "&gt;";
+        break;
+      case '\'':
+        out += "&#39;";
+        break;
+      case '"':
+        out += "&#34;";
+        break;
+      default:
+        out += c;
+    }
+  }
+  return out;
+}
+
 std::string QuotedText(std::string_view text) {
   const bool doubled =
       text.find('\'') != std::string_view::npos && text.find('"') == std::string_view::npos;

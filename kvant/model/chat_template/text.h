@@ -45,6 +45,9 @@ bool IsLower(std::string_view text);
 bool IsAlphabetic(char32_t code_point);
 bool IsDigit(char32_t code_point);
 
+// With &, <, >, ' and " as HTML entities.
+std::string EscapeHtml(std::string_view text);
+
 // Python's repr() of a str, with its choice of quotes.
 std::string QuotedText(std::string_view text);
 

@@ -33,11 +33,6 @@ void CheckLength(const std::string& out, const Budget& budget) {
   }
 }
 
-const std::string* TextPointer(const Value::Data& data) {
-  const Text* text = std::get_if<Text>(&data);
-  return text == nullptr ? nullptr : text->get();
-}
-
 bool ListsAreEqual(const List& left, const List& right, Budget& budget) {
   const bool same_type =
       left.kind == right.kind && (left.kind == ListKind::kList || left.kind == ListKind::kTuple);
@@ -157,7 +152,11 @@ bool Value::IsCallable() const {
          AsMethod() != nullptr;
 }
 
-const std::string* Value::AsText() const { return TextPointer(data_); }
+const std::string* Value::AsText() const {
+  if (const Text* text = std::get_if<Text>(&data_)) return text->get();
+  const Markup* markup = std::get_if<Markup>(&data_);
+  return markup == nullptr ? nullptr : markup->text.get();
+}
 
 const List* Value::AsList() const {
   const auto* list = std::get_if<std::shared_ptr<const List>>(&data_);
@@ -250,6 +249,11 @@ Value NewText(std::string text, Budget& budget) {
   return Value(std::make_shared<const std::string>(std::move(text)));
 }
 
+Value NewMarkup(std::string text, Budget& budget) {
+  budget.Text(text.size());
+  return Value(Markup{std::make_shared<const std::string>(std::move(text))});
+}
+
 Value NewList(std::vector<Value> items, Budget& budget, ListKind kind) {
   budget.List(items.size());
   size_t depth = 0;
@@ -296,6 +300,7 @@ std::string_view TypeName(const Value& value) {
     std::string_view operator()(int64_t) const { return "integer"; }
     std::string_view operator()(double) const { return "float"; }
     std::string_view operator()(const Text&) const { return "string"; }
+    std::string_view operator()(const Markup&) const { return "string"; }
     std::string_view operator()(const std::shared_ptr<const List>&) const { return "list"; }
     std::string_view operator()(const std::shared_ptr<const Dict>&) const { return "mapping"; }
     std::string_view operator()(const std::shared_ptr<const Loop>&) const { return "loop"; }

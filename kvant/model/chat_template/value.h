@@ -31,6 +31,10 @@ struct Undefined {
   Text name;
 };
 struct None {};
+// Text that the filter `safe` marked: what is added to it is escaped as HTML.
+struct Markup {
+  Text text;
+};
 // A global function, such as range.
 struct Function {
   std::string_view name;
@@ -38,10 +42,10 @@ struct Function {
 
 class Value {
  public:
-  using Data =
-      std::variant<Undefined, None, bool, int64_t, double, Text, std::shared_ptr<const List>,
-                   std::shared_ptr<const Dict>, std::shared_ptr<const Loop>,
-                   std::shared_ptr<const Method>, Namespace*, const Macro*, Function>;
+  using Data = std::variant<Undefined, None, bool, int64_t, double, Text, Markup,
+                            std::shared_ptr<const List>, std::shared_ptr<const Dict>,
+                            std::shared_ptr<const Loop>, std::shared_ptr<const Method>, Namespace*,
+                            const Macro*, Function>;
 
   Value() = default;
   Value(Data data) : data_(std::move(data)) {}  // NOLINT: every alternative is a value
@@ -55,7 +59,8 @@ class Value {
   bool IsFloat() const { return std::holds_alternative<double>(data_); }
   // Python counts its booleans among the numbers.
   bool IsNumber() const { return IsBool() || IsInteger() || IsFloat(); }
-  bool IsText() const { return std::holds_alternative<Text>(data_); }
+  bool IsText() const { return std::holds_alternative<Text>(data_) || IsMarkup(); }
+  bool IsMarkup() const { return std::holds_alternative<Markup>(data_); }
   bool IsCallable() const;
 
   // Null or empty unless the value is of that type.
@@ -124,6 +129,7 @@ struct Arguments {
 
 // Makers, which pay for what they make and refuse what passes a limit.
 Value NewText(std::string text, Budget& budget);
+Value NewMarkup(std::string text, Budget& budget);
 Value NewList(std::vector<Value> items, Budget& budget, ListKind kind = ListKind::kList);
 // A later pair replaces the value of an earlier one with an equal key.
 Value NewDict(std::vector<std::pair<Value, Value>> items, Budget& budget);
