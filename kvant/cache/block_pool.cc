@@ -11,8 +11,31 @@
 #include "kvant/core/bytes.h"
 #include "kvant/core/error.h"
 
+#if defined(__has_feature)
+#if __has_feature(address_sanitizer)
+#define KVANT_CACHE_POISON 1
+#endif
+#elif defined(__SANITIZE_ADDRESS__)
+#define KVANT_CACHE_POISON 1
+#endif
+#ifdef KVANT_CACHE_POISON
+#include <sanitizer/asan_interface.h>
+#endif
+
 namespace kvant {
 namespace {
+
+// AddressSanitizer reports a kernel that still uses a block after its release.
+void AllowUse([[maybe_unused]] const uint8_t* data, [[maybe_unused]] uint64_t bytes) {
+#ifdef KVANT_CACHE_POISON
+  ASAN_UNPOISON_MEMORY_REGION(data, bytes);
+#endif
+}
+void ForbidUse([[maybe_unused]] const uint8_t* data, [[maybe_unused]] uint64_t bytes) {
+#ifdef KVANT_CACHE_POISON
+  ASAN_POISON_MEMORY_REGION(data, bytes);
+#endif
+}
 
 // A cache line, and the widest vector that a kernel loads.
 constexpr uint64_t kAlignment = 64;
@@ -50,7 +73,9 @@ BlockPool::BlockPool(uint64_t budget_bytes)
 
 BlockPool::~BlockPool() {
   for (const Slab& slab : slabs_) {
-    if (slab.base != nullptr) munmap(slab.base, budget_pages_ * page_bytes());
+    if (slab.base == nullptr) continue;
+    AllowUse(slab.base, slab.page_live.size() * page_bytes());  // for whoever maps it next
+    munmap(slab.base, budget_pages_ * page_bytes());
   }
 }
 
@@ -86,7 +111,9 @@ std::optional<BlockId> BlockPool::Allocate(SizeClass size_class) {
   const std::optional<uint32_t> slot = ChooseSlot(slab);
   if (!slot) return std::nullopt;
   TakeSlot(slab, *slot);
-  std::memset(slab.base + *slot * slab.stride_bytes, 0, slab.block_bytes);
+  uint8_t* data = slab.base + *slot * slab.stride_bytes;
+  AllowUse(data, slab.block_bytes);
+  std::memset(data, 0, slab.block_bytes);
   return BlockId{size_class, *slot};
 }
 
@@ -102,6 +129,7 @@ void BlockPool::Release(BlockId block) {
   used_bytes_ -= owner.block_bytes;
   --owner.live_blocks;
   GiveBackPages(owner, block.slot);
+  ForbidUse(owner.base + block.slot * owner.stride_bytes, owner.block_bytes);
   owner.free_slots.insert(block.slot);
   while (!owner.references.empty() && owner.references.back() == 0) {
     owner.references.pop_back();

@@ -208,6 +208,16 @@ TEST(BlockPoolDeathTest, StopsOnABlockThatIsNotLive) {
   EXPECT_DEATH(pool.Data(block), "references");
 }
 
+#if defined(__SANITIZE_ADDRESS__)
+TEST(BlockPoolDeathTest, AddressSanitizerSeesTheUseOfAFreedBlock) {
+  BlockPool pool(kMiB);
+  const BlockId block = *pool.Allocate(pool.AddSizeClass(1000));
+  const volatile uint8_t* data = pool.Data(block);
+  pool.Release(block);
+  EXPECT_DEATH(static_cast<void>(data[0]), "use-after-poison");
+}
+#endif
+
 // SmolLM2-135M in int8: 30 layers x 3 heads x 64 tokens x 64 channels, K and V, 8.5 bits.
 TEST(BlockPool, HoldsTheSequencesThatTheFormulaPromises) {
   struct Case {

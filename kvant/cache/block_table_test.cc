@@ -329,7 +329,7 @@ uint64_t TokensThatFit(uint64_t budget, const std::shared_ptr<const CacheLayout>
 // SmolLM2-135M: 30 layers, 3 KV heads, head_dim 64; int8 takes 8.5 bits a value, int4 4.5.
 TEST(BlockTable, APoolTakesTheTokensThatTheFormatsBytesPromise) {
   const uint64_t values = 30 * 3 * 64 * 64 * 2;
-  const uint64_t budget = 256 * kMiB;
+  const uint64_t budget = 128 * kMiB;
   const auto fit = [&](double bits, bool sixteen_bit) {
     const auto bytes = static_cast<uint64_t>(static_cast<double>(values) * bits / 8);
     const auto layout = sixteen_bit ? MakeLayout({SixteenBitGroup(0, bytes)})
