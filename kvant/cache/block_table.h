@@ -27,7 +27,7 @@ enum class ByteCount {
 // all sequences is within a pool's budget and nothing else holds blocks, no Prepare fails.
 // Throws Error{kInvalidInput} if the result does not fit 64 bits. REQUIRES: chunk_tokens > 0.
 uint64_t PeakBytes(const CacheLayout& layout, uint64_t tokens, uint64_t chunk_tokens,
-                   ByteCount count = ByteCount::kBlocks);
+                   ByteCount count = ByteCount::kCommitted);
 
 // The blocks of one sequence, for every layer group of its plan (docs/design/cache.md). A step is
 //   Prepare(m)  blocks for m more tokens exist, writable, nowhere shared

@@ -263,7 +263,7 @@ TEST(PeakBytes, IsExactlyWhatTheHungriestScheduleHolds) {
   for (size_t i = 0; i < layouts.size(); ++i) {
     for (const uint64_t chunk : {1U, 50U, 64U, 100U, 192U}) {
       for (const uint64_t tokens : {1U, 63U, 64U, 65U, 200U, 500U, 1000U}) {
-        ASSERT_EQ(PeakBytes(*layouts[i], tokens, chunk),
+        ASSERT_EQ(PeakBytes(*layouts[i], tokens, chunk, ByteCount::kBlocks),
                   PeakBySimulation(layouts[i], tokens, chunk))
             << "layout " << i << " chunk " << chunk << " tokens " << tokens;
       }
@@ -274,8 +274,8 @@ TEST(PeakBytes, IsExactlyWhatTheHungriestScheduleHolds) {
 TEST(PeakBytes, GrowsWithTheSealedBytesOfFullAttentionOnly) {
   const auto layout =
       MakeLayout({SealingGroup(0, 6400, 3200), SealingGroup(512, 640'000, 320'000)});
-  const uint64_t at_8k = PeakBytes(*layout, 8192, 512);
-  EXPECT_EQ(PeakBytes(*layout, 16384, 512) - at_8k, 8192 / 64 * 3200U);
+  const uint64_t at_8k = PeakBytes(*layout, 8192, 512, ByteCount::kBlocks);
+  EXPECT_EQ(PeakBytes(*layout, 16384, 512, ByteCount::kBlocks) - at_8k, 8192 / 64 * 3200U);
 }
 
 TEST(PeakBytes, RefusesTokensWhoseBytesDoNotFitANumber) {
@@ -300,7 +300,7 @@ TEST(PeakBytes, SequencesAdmittedByItNeverFailToGrow) {
   for (int step = 0; step < 6000; ++step) {
     const auto& layout = layouts[random.Below(layouts.size())];
     const uint64_t tokens = 1 + random.Below(900);
-    const uint64_t bytes = PeakBytes(*layout, tokens, 128, ByteCount::kCommitted);
+    const uint64_t bytes = PeakBytes(*layout, tokens, 128);
     if (pool.Reserve(bytes)) running.push_back({BlockTable(pool, layout), tokens, bytes});
     if (running.empty()) continue;
     const size_t index = random.Below(running.size());
