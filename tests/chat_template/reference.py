@@ -61,7 +61,7 @@ def parse(source):
     """The template, or None where jinja2 finds a mistake in it."""
     try:
         return environment().from_string(source)
-    except jinja2.exceptions.TemplateError:
+    except Exception:  # some mistakes surface only in Python's own compiler
         return None
 
 

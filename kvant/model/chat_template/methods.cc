@@ -208,21 +208,36 @@ Value PadMethod(const std::string& text, ArgumentReader& arguments, Budget& budg
   return NewText(Padded(text, width, fill, align, budget), budget);
 }
 
-Value FormatField(std::string_view field, size_t& automatic, const Arguments& arguments) {
-  if (field.empty()) field = "";
-  const bool is_index =
-      std::all_of(field.begin(), field.end(), [](char c) { return c >= '0' && c <= '9'; });
-  if (is_index) {
-    size_t index = field.empty() ? automatic++ : 0;
-    for (const char c : field) index = std::min<size_t>(index * 10 + size_t(c - '0'), 1000000);
-    if (index < arguments.positional.size()) return arguments.positional[index];
-    Fail("format has fewer arguments than fields");
+// Chooses the arguments of a format's fields, which are either all numbered or all in order.
+class FormatFields {
+ public:
+  explicit FormatFields(const Arguments& arguments) : arguments_(arguments) {}
+
+  const Value& Choose(std::string_view field) {
+    const bool is_index =
+        std::all_of(field.begin(), field.end(), [](char c) { return c >= '0' && c <= '9'; });
+    if (is_index) return ChooseIndex(field);
+    for (const auto& [name, value] : arguments_.named) {
+      if (name == field) return value;
+    }
+    Fail("format lacks a named argument");
   }
-  for (const auto& [name, value] : arguments.named) {
-    if (name == field) return value;
+
+ private:
+  const Value& ChooseIndex(std::string_view digits) {
+    (digits.empty() ? in_order_ : numbered_) = true;
+    if (in_order_ && numbered_) Fail("format mixes numbered fields with others");
+    size_t index = digits.empty() ? next_++ : 0;
+    for (const char c : digits) index = std::min<size_t>(index * 10 + size_t(c - '0'), 1000000);
+    if (index >= arguments_.positional.size()) Fail("format has fewer arguments than fields");
+    return arguments_.positional[index];
   }
-  Fail("format lacks a named argument");
-}
+
+  const Arguments& arguments_;
+  size_t next_ = 0;
+  bool in_order_ = false;
+  bool numbered_ = false;
+};
 
 // Python's format specification, as far as it is needed: [0][width][.precision][d|f|s].
 std::string FormatSpecified(const Value& value, std::string_view specification, Budget& budget) {
@@ -260,7 +275,7 @@ std::string FormatSpecified(const Value& value, std::string_view specification, 
 
 std::string BraceFormat(const std::string& format, const Arguments& arguments, Budget& budget) {
   std::string out;
-  size_t automatic = 0;
+  FormatFields fields(arguments);
   for (size_t i = 0; i < format.size(); ++i) {
     const char c = format[i];
     if (c != '{' && c != '}') {
@@ -276,7 +291,7 @@ std::string BraceFormat(const std::string& format, const Arguments& arguments, B
     if (c == '}' || end == std::string::npos) Fail("format has an unmatched brace");
     const std::string_view inside = std::string_view(format).substr(i + 1, end - i - 1);
     const size_t colon = inside.find(':');
-    const Value value = FormatField(inside.substr(0, colon), automatic, arguments);
+    const Value& value = fields.Choose(inside.substr(0, colon));
     out += FormatSpecified(value, colon == std::string_view::npos ? "" : inside.substr(colon + 1),
                            budget);
     i = end;

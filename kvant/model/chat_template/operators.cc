@@ -44,28 +44,28 @@ Value RaiseInteger(int64_t base, int64_t exponent) {
   return Value(result);
 }
 
-// Rounds down, as Python does; `remainder` has the sign of the divisor.
-int64_t FloorDivide(int64_t left, int64_t right, int64_t& remainder) {
+// Both round down, as Python does.
+int64_t FloorDivide(int64_t left, int64_t right) {
   if (right == 0) Fail("divides by zero");
+  int64_t negated = 0;
   if (right == -1) {
-    int64_t negated = 0;
-    remainder = 0;
     if (__builtin_sub_overflow(int64_t{0}, left, &negated)) Fail("an integer leaves 64 bits");
     return negated;
   }
-  int64_t quotient = left / right;
-  remainder = left % right;
-  if (remainder != 0 && (remainder < 0) != (right < 0)) {
-    remainder += right;
-    --quotient;
-  }
-  return quotient;
+  const bool inexact = left % right != 0;
+  return left / right - (inexact && (left < 0) != (right < 0) ? 1 : 0);
+}
+
+int64_t FloorModulo(int64_t left, int64_t right) {
+  if (right == 0) Fail("divides by zero");
+  if (right == -1) return 0;
+  const int64_t remainder = left % right;
+  return remainder != 0 && (remainder < 0) != (right < 0) ? remainder + right : remainder;
 }
 
 Value IntegerResult(Binary::Kind kind, int64_t left, int64_t right) {
   int64_t result = 0;
   bool overflow = false;
-  int64_t remainder = 0;
   switch (kind) {
     case Binary::Kind::kAdd:
       overflow = __builtin_add_overflow(left, right, &result);
@@ -77,10 +77,9 @@ Value IntegerResult(Binary::Kind kind, int64_t left, int64_t right) {
       overflow = __builtin_mul_overflow(left, right, &result);
       break;
     case Binary::Kind::kFloorDivide:
-      return Value(FloorDivide(left, right, remainder));
+      return Value(FloorDivide(left, right));
     case Binary::Kind::kModulo:
-      FloorDivide(left, right, remainder);
-      return Value(remainder);
+      return Value(FloorModulo(left, right));
     case Binary::Kind::kPower:
       if (right >= 0) return RaiseInteger(left, right);
       if (left == 0) Fail("divides by zero");

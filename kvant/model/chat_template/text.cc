@@ -108,7 +108,7 @@ std::vector<std::string> SplitAtSpace(std::string_view text, int64_t max_splits)
   std::string_view rest = Strip(text, nullptr, Side::kLeft);
   while (!rest.empty()) {
     if (max_splits >= 0 && static_cast<int64_t>(parts.size()) == max_splits) {
-      parts.emplace_back(Strip(rest, nullptr, Side::kRight));
+      parts.emplace_back(rest);
       break;
     }
     size_t end = 0;
@@ -129,7 +129,7 @@ std::vector<std::string> SplitAtSpaceFromRight(std::string_view text, int64_t ma
   std::string_view rest = Strip(text, nullptr, Side::kRight);
   while (!rest.empty()) {
     if (max_splits >= 0 && static_cast<int64_t>(parts.size()) == max_splits) {
-      parts.emplace_back(Strip(rest, nullptr, Side::kLeft));
+      parts.emplace_back(rest);
       break;
     }
     size_t start = rest.size();

@@ -461,7 +461,7 @@ void AppendRepr(const Value& value, std::string& out, Budget& budget) {
     out += FloatText(*number);
   } else if (const std::string* text = value.AsText()) {
     budget.Step(text->size() / 16);
-    out += QuotedText(*text);
+    out += value.IsMarkup() ? "Markup(" + QuotedText(*text) + ")" : QuotedText(*text);
   } else if (const List* list = value.AsList()) {
     AppendListRepr(*list, out, budget);
   } else if (const Dict* dict = value.AsDict()) {
