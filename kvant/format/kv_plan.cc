@@ -4,21 +4,22 @@
 
 #include <algorithm>
 #include <charconv>
-#include <map>
 #include <optional>
 #include <utility>
 
 #include "kvant/core/error.h"
 #include "kvant/format/hadamard.h"
+#include "kvant/format/named_formats.h"
 
 namespace kvant {
 
 namespace {
 
-constexpr std::string_view kSkip = "skip=";
+constexpr std::string_view kSkip = ",skip=";
+constexpr size_t kMaxSkipBytes = 4096;
 
 [[noreturn]] void RefuseSkip(std::string_view item, const std::string& why) {
-  throw Error(ErrorCode::kUsage, fmt::format("skip '{}': {}", item, why),
+  throw Error(ErrorCode::kUsage, fmt::format("skip '{}': {}", item.substr(0, 40), why),
               "write skip=0,1,4-7 or skip=sliding_window, last in the plan");
 }
 
@@ -48,12 +49,16 @@ void MarkSkipped(std::string_view item, const KvGeometry& geometry, std::vector<
       dash == std::string_view::npos ? first : LayerNumber(item.substr(dash + 1));
   if (!first || !last || *first > *last) RefuseSkip(item, "not a layer or a range of layers");
   if (*last >= geometry.num_layers) {
-    RefuseSkip(item, fmt::format("the model has layers 0 … {}", geometry.num_layers - 1));
+    RefuseSkip(item, fmt::format("the model has layers 0 to {}", geometry.num_layers - 1));
   }
   for (uint32_t layer = *first; layer <= *last; ++layer) (*skipped)[layer] = true;
 }
 
+// Which layers `list`, as in `0,1,4-7,sliding_window`, names.
 std::vector<bool> ParseSkip(std::string_view list, const KvGeometry& geometry) {
+  if (list.size() > kMaxSkipBytes) {
+    RefuseSkip(list, fmt::format("{} characters, more than {}", list.size(), kMaxSkipBytes));
+  }
   std::vector<bool> skipped(geometry.num_layers, false);
   while (true) {
     const size_t comma = list.find(',');
@@ -63,73 +68,122 @@ std::vector<bool> ParseSkip(std::string_view list, const KvGeometry& geometry) {
   }
 }
 
-KvFormat SixteenBit(const KvFormat& like) {
-  KvFormat format;  // bf16
-  if (like.k.centering == Centering::kBiasRemoved) {
+void CheckGeometry(const KvGeometry& geometry) {
+  const auto one_per_layer = [&geometry](const std::vector<bool>& flags) {
+    return flags.empty() || flags.size() == geometry.num_layers;
+  };
+  if (geometry.num_layers == 0 || geometry.num_kv_heads == 0 ||
+      !one_per_layer(geometry.sliding_window) || !one_per_layer(geometry.has_k_bias)) {
+    throw Error(ErrorCode::kInvalidInput,
+                fmt::format("a model of {} layers and {} KV heads, with {} "
+                            "sliding-window and {} "
+                            "K-bias flags, can have no plan",
+                            geometry.num_layers, geometry.num_kv_heads,
+                            geometry.sliding_window.size(), geometry.has_k_bias.size()));
+  }
+}
+
+// A skipped layer: bf16, with K still centred where the plan's K is.
+KvFormat SkippedFormat(const KvFormat& plan_format) {
+  KvFormat format;
+  if (plan_format.k.centering == Centering::kBiasRemoved) {
     format.k.centering = Centering::kBiasRemoved;
   }
   return format;
 }
 
+void CheckBias(const KvPlan& plan, const KvGeometry& geometry) {
+  for (size_t layer = 0; layer < plan.layers.size(); ++layer) {
+    if (plan.layers[layer].k.centering != Centering::kBiasRemoved) continue;
+    if (!geometry.has_k_bias.empty() && geometry.has_k_bias[layer]) continue;
+    throw Error(ErrorCode::kUsage,
+                fmt::format("plan '{}': layer {} has no K bias to remove", plan.name, layer),
+                "drop bias_removed");
+  }
+}
+
+const char* GranularityWord(Granularity granularity) {
+  switch (granularity) {
+    case Granularity::kTensor:
+      return "tensor";
+    case Granularity::kHead:
+      return "head";
+    case Granularity::kChannel:
+      return "channel";
+    default:
+      return "neither tensor, head nor channel";
+  }
+}
+
+std::string ScaleKind(Codec codec, Granularity granularity) {
+  return fmt::format("{} per {}", CodecName(codec), GranularityWord(granularity));
+}
+
+// That the scales are this model's, and what every stream with static scales asks for.
 void CheckScales(const KvPlan& plan, const KvGeometry& geometry) {
   const ScaleSet& scales = *plan.scales;
-  ValidateScaleSet(scales, "scales of plan " + plan.name);
-  const bool fits = scales.layers.size() == geometry.num_layers &&
-                    scales.num_kv_heads == geometry.num_kv_heads &&
-                    scales.head_dim == geometry.head_dim;
-  if (!fits) {
+  ValidateScaleSet(scales, fmt::format("scales of plan '{}'", plan.name));
+  if (scales.layers.size() != geometry.num_layers || scales.num_kv_heads != geometry.num_kv_heads ||
+      scales.head_dim != geometry.head_dim) {
     throw Error(ErrorCode::kInvalidInput,
-                fmt::format("the scales are for {} layers of {} heads of {}; the model has {} of "
-                            "{} of {}",
+                fmt::format("the scales are for {} layers of {} KV heads of {} "
+                            "channels; the model "
+                            "has {} of {} of {}",
                             scales.layers.size(), scales.num_kv_heads, scales.head_dim,
-                            geometry.num_layers, geometry.num_kv_heads, geometry.head_dim));
+                            geometry.num_layers, geometry.num_kv_heads, geometry.head_dim),
+                "use scales that were made for this model");
   }
   for (const KvFormat& format : plan.layers) {
     for (const StreamFormat* stream : {&format.k, &format.v}) {
       if (stream->source != ScaleSource::kStatic) continue;
-      if (stream->granularity != scales.granularity || stream->codec != scales.codec) {
-        throw Error(ErrorCode::kInvalidInput,
-                    fmt::format("plan '{}' wants static scales of another codec or granularity "
-                                "than the scale file has",
-                                plan.name),
-                    "calibrate with the plan's codec and granularity");
-      }
+      if (stream->granularity == scales.granularity && stream->codec == scales.codec) continue;
+      throw Error(ErrorCode::kInvalidInput,
+                  fmt::format("plan '{}' needs scales for {}; these are for {}", plan.name,
+                              ScaleKind(stream->codec, stream->granularity),
+                              ScaleKind(scales.codec, scales.granularity)),
+                  "calibrate with the plan's codec and granularity");
     }
   }
+}
+
+// `0-3,7`: ranges where layers are neighbours.
+std::string LayerList(const std::vector<size_t>& layers) {
+  std::string text;
+  for (size_t first = 0; first < layers.size();) {
+    size_t last = first;
+    while (last + 1 < layers.size() && layers[last + 1] == layers[last] + 1) ++last;
+    text += fmt::format("{}{}", text.empty() ? "" : ",", layers[first]);
+    if (last > first) text += fmt::format("-{}", layers[last]);
+    first = last + 1;
+  }
+  return text;
 }
 
 }  // namespace
 
 KvPlan MakeKvPlan(std::string_view text, const KvGeometry& geometry,
                   std::shared_ptr<const ScaleSet> scales) {
+  CheckGeometry(geometry);
+  const size_t skip = text.find(kSkip);
+  const KvFormat format = ParseKvFormat(text.substr(0, skip));
+  ValidateKvFormat(format, geometry.head_dim);
+  std::vector<bool> skipped(geometry.num_layers, false);
+  if (skip != std::string_view::npos) {
+    skipped = ParseSkip(text.substr(skip + kSkip.size()), geometry);
+  }
   KvPlan plan;
   plan.name = std::string(text);
-  const size_t at = text.find(std::string(",") + std::string(kSkip));
-  const KvFormat format = ParseKvFormat(text.substr(0, at));
-  ValidateKvFormat(format, geometry.head_dim);
-  const std::vector<bool> skipped =
-      at == std::string_view::npos ? std::vector<bool>(geometry.num_layers, false)
-                                   : ParseSkip(text.substr(at + 1 + kSkip.size()), geometry);
-  bool needs_scales = false;
-  for (uint32_t layer = 0; layer < geometry.num_layers; ++layer) {
-    KvFormat own = skipped[layer] ? SixteenBit(format) : format;
-    if (own.k.centering == Centering::kBiasRemoved &&
-        (geometry.has_k_bias.size() <= layer || !geometry.has_k_bias[layer])) {
-      throw Error(ErrorCode::kUsage,
-                  fmt::format("plan '{}': layer {} has no K bias to remove", text, layer),
-                  "drop bias_removed");
-    }
-    needs_scales = needs_scales || NeedsStaticScales(own);
-    plan.layers.push_back(own);
+  for (size_t layer = 0; layer < geometry.num_layers; ++layer) {
+    plan.layers.push_back(skipped[layer] ? SkippedFormat(format) : format);
   }
-  if (needs_scales) {
-    if (scales == nullptr) {
-      throw Error(ErrorCode::kUsage, fmt::format("plan '{}' needs calibrated scales", text),
-                  "make them with kvant calibrate; a missing scale never becomes 1.0");
-    }
-    plan.scales = std::move(scales);
-    CheckScales(plan, geometry);
+  CheckBias(plan, geometry);
+  if (!std::any_of(plan.layers.begin(), plan.layers.end(), NeedsStaticScales)) return plan;
+  if (scales == nullptr) {
+    throw Error(ErrorCode::kUsage, fmt::format("plan '{}' needs calibrated scales", text),
+                "make them with kvant calibrate; a missing scale never becomes 1.0");
   }
+  plan.scales = std::move(scales);
+  CheckScales(plan, geometry);
   return plan;
 }
 
@@ -152,19 +206,24 @@ Digest PlanDigest(const KvPlan& plan) {
 }
 
 std::string DescribePlan(const KvPlan& plan) {
-  std::vector<std::pair<std::string, std::vector<uint32_t>>> formats;
-  for (uint32_t layer = 0; layer < plan.layers.size(); ++layer) {
+  struct Entry {
+    std::string format;
+    std::vector<size_t> layers;
+  };
+  std::vector<Entry> entries;
+  for (size_t layer = 0; layer < plan.layers.size(); ++layer) {
     const std::string text = ToString(plan.layers[layer]);
-    auto it = std::find_if(formats.begin(), formats.end(),
-                           [&](const auto& entry) { return entry.first == text; });
-    if (it == formats.end()) it = formats.insert(formats.end(), {text, {}});
-    it->second.push_back(layer);
+    auto entry = std::find_if(entries.begin(), entries.end(),
+                              [&text](const Entry& known) { return known.format == text; });
+    if (entry == entries.end()) entry = entries.insert(entries.end(), {text, {}});
+    entry->layers.push_back(layer);
   }
-  if (formats.size() == 1) return formats.front().first + " on every layer";
+  if (entries.size() == 1) return entries.front().format + " on every layer";
   std::string description;
-  for (const auto& [text, layers] : formats) {
-    description += fmt::format("{}{} on layers {}", description.empty() ? "" : "\n", text,
-                               fmt::join(layers, ","));
+  for (const Entry& entry : entries) {
+    description +=
+        fmt::format("{}{} on {} {}", description.empty() ? "" : "\n", entry.format,
+                    entry.layers.size() == 1 ? "layer" : "layers", LayerList(entry.layers));
   }
   return description;
 }

@@ -90,7 +90,7 @@ TEST(KvPlan, TheDigestSeparatesWhatDiffers) {
 TEST(KvPlan, DescribesItself) {
   EXPECT_EQ(DescribePlan(MakeKvPlan("int8", Geometry())), "int8 on every layer");
   EXPECT_EQ(DescribePlan(MakeKvPlan("int8,skip=1", Geometry())),
-            "int8 on layers 0,2,3,4,5\nbf16 on layers 1");
+            "int8 on layers 0,2-5\nbf16 on layer 1");
 }
 
 }  // namespace
