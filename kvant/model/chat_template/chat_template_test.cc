@@ -160,9 +160,9 @@ TEST(ChatTemplate, WorkIsBounded) {
   const std::string loops =
       "{% for a in range(99999) %}{% for b in range(99999) %}"
       "{% endfor %}{% endfor %}";
-  const auto start = std::chrono::steady_clock::now();
-  EXPECT_TRUE(Says(Refusal(loops), "steps"));
-  EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(30));
+  ChatTemplateLimits million;
+  million.steps = 1'000'000;
+  EXPECT_TRUE(Says(Refusal(loops, {}, million), "1000000 steps"));
   ChatTemplateLimits few;
   few.steps = 1000;
   EXPECT_TRUE(Says(Refusal("{% for a in range(900) %}{{ a }}{% endfor %}", {}, few), "steps"));

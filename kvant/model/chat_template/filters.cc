@@ -168,7 +168,8 @@ Value FilterGroupBy(const Value& input, ArgumentReader& arguments, Budget& budge
     Value item;
   };
   std::vector<Keyed> keyed;
-  for (const Value& item : ItemsOf(input, budget)->items) {
+  const auto taken = ItemsOf(input, budget);
+  for (const Value& item : taken->items) {
     const Value grouper = FollowPath(item, &path, fallback, budget);
     keyed.push_back({SortKey(grouper, case_sensitive, budget), grouper, item});
   }
@@ -249,7 +250,8 @@ Value FilterJoin(const Value& input, ArgumentReader& arguments, Budget& budget) 
   const std::string separator = given == nullptr ? "" : TextOf(*given, budget);
   std::string out;
   bool first = true;
-  for (const Value& item : ItemsOf(input, budget)->items) {
+  const auto taken = ItemsOf(input, budget);
+  for (const Value& item : taken->items) {
     if (!first) out += separator;
     first = false;
     budget.Step(separator.size() / 16);
@@ -292,7 +294,8 @@ Value Extreme(const Value& input, ArgumentReader& arguments, Budget& budget, int
   Value best;
   Value best_key;
   bool first = true;
-  for (const Value& item : ItemsOf(input, budget)->items) {
+  const auto taken = ItemsOf(input, budget);
+  for (const Value& item : taken->items) {
     Value key = SortKey(FollowPath(item, path, nullptr, budget), case_sensitive, budget);
     if (!first && Compare(key, best_key, budget) * sign >= 0) continue;
     first = false;
@@ -378,7 +381,8 @@ Value FilterSort(const Value& input, ArgumentReader& arguments, Budget& budget) 
     paths.push_back(path == nullptr ? Value(None{}) : *path);
   }
   std::vector<std::pair<Value, Value>> keyed;
-  for (const Value& item : ItemsOf(input, budget)->items) {
+  const auto taken = ItemsOf(input, budget);
+  for (const Value& item : taken->items) {
     std::vector<Value> keys;
     for (const Value& one : paths) {
       keys.push_back(SortKey(FollowPath(item, &one, nullptr, budget), case_sensitive, budget));
@@ -415,7 +419,8 @@ Value FilterSum(const Value& input, ArgumentReader& arguments, Budget& budget) {
     if (exact && __builtin_add_overflow(integers, integer, &integers)) Fail("sum overflows");
   };
   if (start != nullptr) add(*start);
-  for (const Value& item : ItemsOf(input, budget)->items) {
+  const auto taken = ItemsOf(input, budget);
+  for (const Value& item : taken->items) {
     add(FollowPath(item, path, nullptr, budget));
   }
   return exact ? Value(integers) : Value(number);
@@ -483,7 +488,8 @@ Value FilterUnique(const Value& input, ArgumentReader& arguments, Budget& budget
   arguments.Finish();
   std::vector<Value> seen;
   std::vector<Value> items;
-  for (const Value& item : ItemsOf(input, budget)->items) {
+  const auto taken = ItemsOf(input, budget);
+  for (const Value& item : taken->items) {
     Value key = SortKey(FollowPath(item, path, nullptr, budget), case_sensitive, budget);
     const bool known = std::any_of(
         seen.begin(), seen.end(), [&](const Value& other) { return AreEqual(key, other, budget); });
@@ -524,7 +530,8 @@ Value ApplyMap(const Value& input, const Arguments& arguments, Budget& budget) {
     const Value path = reader.Required("attribute");
     const Value* fallback = reader.Next("default");
     reader.Finish();
-    for (const Value& item : ItemsOf(input, budget)->items) {
+    const auto taken = ItemsOf(input, budget);
+    for (const Value& item : taken->items) {
       items.push_back(FollowPath(item, &path, fallback, budget));
     }
     return NewList(std::move(items), budget, ListKind::kIterator);
@@ -534,7 +541,8 @@ Value ApplyMap(const Value& input, const Arguments& arguments, Budget& budget) {
   // A filter that applies filters would nest without a bound.
   if (*name == "map") Fail("map cannot apply itself");
   const Arguments rest = Rest(arguments, 1);
-  for (const Value& item : ItemsOf(input, budget)->items) {
+  const auto taken = ItemsOf(input, budget);
+  for (const Value& item : taken->items) {
     items.push_back(ApplyFilter(*name, item, rest, budget));
   }
   return NewList(std::move(items), budget, ListKind::kIterator);
@@ -560,7 +568,8 @@ Value ApplySelect(std::string_view filter, const Value& input, const Arguments& 
   }
   const Arguments rest = Rest(arguments, test_at + 1);
   std::vector<Value> items;
-  for (const Value& item : ItemsOf(input, budget)->items) {
+  const auto taken = ItemsOf(input, budget);
+  for (const Value& item : taken->items) {
     const Value tested = FollowPath(item, path, nullptr, budget);
     budget.Step();
     const bool holds = test == nullptr ? IsTrue(tested) : ApplyTest(*test, tested, rest, budget);

@@ -457,7 +457,8 @@ class Interpreter {
       if (const Dict* dict = source.AsDict()) {
         items = dict->items;
       } else {
-        for (const Value& pair : ItemsOf(source, budget_)->items) {
+        const auto taken = ItemsOf(source, budget_);
+        for (const Value& pair : taken->items) {
           const auto parts = ItemsOf(pair, budget_);
           if (parts->items.size() != 2) Fail(fmt::format("{} takes pairs", function));
           items.emplace_back(parts->items[0], parts->items[1]);
