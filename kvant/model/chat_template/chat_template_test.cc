@@ -191,6 +191,16 @@ TEST(ChatTemplate, MemoryIsBounded) {
   EXPECT_TRUE(Says(Refusal("{% for a in range(50) %}abc{% endfor %}", {}, small), "writes more"));
 }
 
+TEST(ChatTemplate, SearchesInTextsThatResembleThePartAreFast) {
+  const std::string base = "{% set part = 'a' * 1000000 ~ 'b' %}{% set text = 'a' * 4000000 %}";
+  EXPECT_EQ(Rendered(base + "{{ part in text }}{{ text.find(part) }}{{ text.rfind('b' ~ part) }}"),
+            "False-1-1");
+  EXPECT_EQ(Rendered(base + "{{ text.split(part)|length }}{{ text.rsplit('b' ~ part)|length }}"
+                            "{{ text.count(part) }}{{ text|replace(part, '')|length }}"),
+            "1104000000");
+  EXPECT_EQ(Rendered(base + "{{ text.strip(part)|length }}"), "0");
+}
+
 TEST(ChatTemplate, NumbersThatDoNotFitAreRefused) {
   for (const std::string expression :
        {"9223372036854775807 + 1", "-9223372036854775807 - 2", "9223372036854775807 * 2", "2 ** 64",

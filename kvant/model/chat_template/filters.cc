@@ -436,7 +436,9 @@ Value FilterTitle(const Value& input, ArgumentReader& arguments, Budget& budget)
     out += Upper(Encode(word.substr(0, 1))) + Lower(Encode(word.substr(1)));
     word.clear();
   };
-  for (const char32_t c : Decode(TextOf(input, budget))) {
+  const std::string text = TextOf(input, budget);
+  budget.Step(text.size());  // Unicode's tables cost more than a copy
+  for (const char32_t c : Decode(text)) {
     if (IsSpace(c) || c == '-' || c == '(' || c == '{' || c == '[' || c == '<') {
       flush();
       AppendUtf8(c, out);

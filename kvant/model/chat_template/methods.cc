@@ -107,7 +107,7 @@ Value FindMethod(const std::string& text, ArgumentReader& arguments, Budget& bud
   size_t start = 0;
   size_t found = std::string::npos;
   if (SearchRange(text, arguments, budget, part, start)) {
-    found = from_right ? part.rfind(wanted) : part.find(wanted);
+    found = from_right ? FindLast(part, wanted) : Find(part, wanted);
   }
   if (found != std::string::npos) {
     const size_t index = start + CodePointCount(std::string_view(part).substr(0, found));
@@ -151,6 +151,7 @@ template <std::string (*change)(std::string_view)>
 Value ChangeMethod(const std::string& text, ArgumentReader& arguments, Budget& budget) {
   arguments.Finish();
   budget.Text(text.size());
+  budget.Step(text.size());  // Unicode's tables cost more than a copy
   return NewText(change(text), budget);
 }
 

@@ -6,6 +6,7 @@
 #include <unicode/unistr.h>
 
 #include <algorithm>
+#include <cstring>
 
 namespace kvant::jinja {
 namespace {
@@ -101,6 +102,18 @@ bool IsCased(char32_t code_point) {
   const auto c = static_cast<UChar32>(code_point);
   return u_hasBinaryProperty(c, UCHAR_LOWERCASE) || u_hasBinaryProperty(c, UCHAR_UPPERCASE) ||
          u_charType(c) == U_TITLECASE_LETTER;
+}
+
+std::string Reversed(std::string_view text) { return std::string(text.rbegin(), text.rend()); }
+
+// Splits the bytes in reverse, then turns all back.
+std::vector<std::string> SplitFromRight(std::string_view text, std::string_view separator,
+                                        int64_t max_splits) {
+  const std::string backward = Reversed(separator);
+  std::vector<std::string> parts = Split(Reversed(text), &backward, max_splits, false);
+  std::reverse(parts.begin(), parts.end());
+  for (std::string& part : parts) part = Reversed(part);
+  return parts;
 }
 
 std::vector<std::string> SplitAtSpace(std::string_view text, int64_t max_splits) {
@@ -199,9 +212,10 @@ bool IsSpace(char32_t c) {
 }
 
 std::string_view Strip(std::string_view text, const std::string* characters, Side side) {
-  const std::u32string set = characters == nullptr ? std::u32string() : Decode(*characters);
+  std::u32string set = characters == nullptr ? std::u32string() : Decode(*characters);
+  std::sort(set.begin(), set.end());
   const auto goes = [&](char32_t c) {
-    return characters == nullptr ? IsSpace(c) : set.find(c) != std::u32string::npos;
+    return characters == nullptr ? IsSpace(c) : std::binary_search(set.begin(), set.end(), c);
   };
   size_t start = 0;
   size_t end = text.size();
@@ -224,17 +238,16 @@ std::vector<std::string> Split(std::string_view text, const std::string* separat
   if (separator == nullptr) {
     return from_right ? SplitAtSpaceFromRight(text, max_splits) : SplitAtSpace(text, max_splits);
   }
+  if (from_right) return SplitFromRight(text, *separator, max_splits);
   std::vector<std::string> parts;
   std::string_view rest = text;
   while (max_splits < 0 || static_cast<int64_t>(parts.size()) < max_splits) {
-    const size_t found = from_right ? rest.rfind(*separator) : rest.find(*separator);
+    const size_t found = Find(rest, *separator);
     if (found == std::string_view::npos) break;
-    const size_t after = found + separator->size();
-    parts.emplace_back(from_right ? rest.substr(after) : rest.substr(0, found));
-    rest = from_right ? rest.substr(0, found) : rest.substr(after);
+    parts.emplace_back(rest.substr(0, found));
+    rest = rest.substr(found + separator->size());
   }
   parts.emplace_back(rest);
-  if (from_right) std::reverse(parts.begin(), parts.end());
   return parts;
 }
 
@@ -261,7 +274,7 @@ std::string Replace(std::string_view text, std::string_view from, std::string_vi
   size_t position = 0;
   for (int64_t done = 0; (count < 0 || done < count) && out.size() <= limit; ++done) {
     // An empty `from` stands before every code point and at the end.
-    const size_t found = from.empty() ? position : text.find(from, position);
+    const size_t found = from.empty() ? position : Find(text, from, position);
     if (found == std::string_view::npos) break;
     out.append(text.substr(position, found - position)).append(to);
     position = found + from.size();
@@ -276,11 +289,24 @@ std::string Replace(std::string_view text, std::string_view from, std::string_vi
   return out;
 }
 
+size_t Find(std::string_view text, std::string_view part, size_t from) {
+  if (from > text.size()) return std::string_view::npos;
+  // The C library's search is linear; std::string's compares the part anew at every place.
+  const void* found = memmem(text.data() + from, text.size() - from, part.data(), part.size());
+  if (found == nullptr) return std::string_view::npos;
+  return static_cast<size_t>(static_cast<const char*>(found) - text.data());
+}
+
+size_t FindLast(std::string_view text, std::string_view part) {
+  const size_t found = Find(Reversed(text), Reversed(part));
+  return found == std::string_view::npos ? found : text.size() - found - part.size();
+}
+
 size_t CountOf(std::string_view text, std::string_view part) {
   if (part.empty()) return CodePointCount(text) + 1;
   size_t count = 0;
-  for (size_t at = text.find(part); at != std::string_view::npos;
-       at = text.find(part, at + part.size())) {
+  for (size_t at = Find(text, part); at != std::string_view::npos;
+       at = Find(text, part, at + part.size())) {
     ++count;
   }
   return count;

@@ -32,6 +32,10 @@ std::vector<std::string> SplitLines(std::string_view text, bool keep_ends = fals
 // bytes or more.
 std::string Replace(std::string_view text, std::string_view from, std::string_view to,
                     int64_t count, size_t limit);
+// The first place of `part` in `text` at or after `from`, the last one, or npos; in time linear in
+// the text however much of it resembles the part.
+size_t Find(std::string_view text, std::string_view part, size_t from = 0);
+size_t FindLast(std::string_view text, std::string_view part);
 // How often `part` stands in `text` without overlap.
 size_t CountOf(std::string_view text, std::string_view part);
 

@@ -379,7 +379,7 @@ bool Contains(const Value& container, const Value& item, Budget& budget) {
     const std::string* part = item.AsText();
     if (part == nullptr) Fail(fmt::format("looks for a {} in a string", TypeName(item)));
     budget.Step(1 + text->size() / 16);
-    return text->find(*part) != std::string::npos;
+    return Find(*text, *part) != std::string::npos;
   }
   if (const Dict* dict = container.AsDict()) {
     budget.Step(1 + dict->items.size() / 8);
