@@ -45,18 +45,12 @@ double Fp16NotAbove(double x) {
 }
 double Fp16NotBelow(double x) { return -Fp16NotAbove(-x); }
 
-double LargestFinite(Codec open_codec) {
-  return open_codec == Codec::kFp16 ? 65504.0 : static_cast<double>(3.38953139e38F);
-}
-
-std::vector<double> MakeFinite(const StreamFormat& stream, std::span<const float> values,
-                               QuantizeCounts* counts) {
+std::vector<double> MakeFinite(std::span<const float> values, QuantizeCounts* counts) {
   std::vector<double> finite(values.begin(), values.end());
-  const double largest = LargestFinite(OpenCodec(stream));
   for (double& x : finite) {
-    if (std::isfinite(x)) continue;
+    if (std::fabs(x) <= static_cast<double>(kLargestUsable)) continue;
     ++counts->non_finite;
-    x = std::isnan(x) ? 0.0 : std::copysign(largest, x);
+    x = std::isnan(x) ? 0.0 : std::copysign(static_cast<double>(kOverflowReplacement), x);
   }
   counts->values = values.size();
   return finite;
@@ -272,7 +266,7 @@ QuantizedMatrix QuantizeReference(const StreamFormat& stream, std::span<const fl
   matrix.codes.resize(input.size());
   matrix.scale.assign(input.size(), 1.0);
   matrix.offset.assign(input.size(), 0.0);
-  std::vector<double> values = MakeFinite(stream, input, &matrix.counts);
+  std::vector<double> values = MakeFinite(input, &matrix.counts);
   if (!IsQuantized(stream.codec)) {
     for (size_t i = 0; i < values.size(); ++i) matrix.codes[i] = WideCode(stream.codec, values[i]);
     return matrix;

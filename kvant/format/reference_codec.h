@@ -15,8 +15,13 @@ struct QuantizeCounts {
   uint64_t values = 0;
   uint64_t saturated = 0;   // finite, beyond the format's range at a unit or static scale
   uint64_t clipped = 0;     // outside the kept range of `clip`
-  uint64_t non_finite = 0;  // NaN (stored as 0) or infinite (stored as the largest finite value)
+  uint64_t non_finite = 0;  // NaN (stored as 0), infinite or beyond kLargestUsable
 };
+
+// Beyond this a number is taken for an overflow, like infinity: it is stored as
+// ±kOverflowReplacement, which every format can hold and scores can be computed with.
+inline constexpr float kLargestUsable = 1e30F;
+inline constexpr float kOverflowReplacement = 65504.0F;
 
 // One stream of one KV head over `tokens` tokens: codes, and the scale and offset that each code
 // is read with.

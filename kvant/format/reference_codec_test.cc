@@ -107,7 +107,7 @@ TEST(ReferenceCodec, HardVectorsStayFinite) {
   for (const char* text :
        {"int8", "int4", "int2", "q8_0", "q4_0", "fp8_e4m3", "fp8_e5m2", "fp8_per_token_head",
         "int8_per_token_head", "int4_per_token_head", "k=int4:token_head:zp:block_mean,v=int8"}) {
-    for (const float fill : {0.0F, 1.0F, -7.5F, 1e-40F, 3e38F, 65504.0F}) {
+    for (const float fill : {0.0F, 1.0F, -7.5F, 1e-40F, 3e38F, 9e29F, 65504.0F}) {
       for (const float spike : {0.0F, 100.0F, -3e38F}) {
         std::vector<float> values(64 * 64, fill);
         values[130] += spike;

@@ -40,6 +40,7 @@ uint64_t NumScales(const StreamFormat& format, uint32_t head_dim) {
 
 StreamLayout MakeStreamLayout(const StreamFormat& format, uint32_t rows, uint32_t columns,
                               uint32_t head_dim) {
+  KVANT_CHECK(format.granularity != Granularity::kGroup || head_dim % format.group == 0);
   StreamLayout layout;
   layout.format = format;
   layout.code_type = CodeTypeOf(format);

@@ -29,37 +29,30 @@ struct Columns {
   size_t end() const { return first + count; }
 };
 
-bool IsNonFinite(float value) {
-  return (std::bit_cast<uint32_t>(value) & 0x7F800000U) == 0x7F800000U;
-}
+bool IsUsable(float value) { return std::fabs(value) <= kLargestUsable; }  // false for NaN
 
-// NaN -> 0, ±infinity -> ±largest.
-float Finite(float value, float largest) {
-  if (std::isnan(value)) return 0;
-  return std::isinf(value) ? std::copysign(largest, value) : value;
-}
-
-float LargestOf(Codec open_codec) {
-  return open_codec == Codec::kFp16 ? 65504.0F : 3.38953139e38F;
+float Usable(float value) {
+  if (IsUsable(value)) return value;
+  return std::isnan(value) ? 0.0F : std::copysign(kOverflowReplacement, value);
 }
 
 // Transposes token-major input to channel-major `values` and makes it finite.
 void LoadChannelMajor(const float* input, size_t token_stride, size_t head_dim, Columns columns,
-                      float largest, float* values, QuantizeCounts* counts) {
+                      float* values, QuantizeCounts* counts) {
   uint64_t non_finite = 0;
   for (size_t t = 0; t < columns.count; ++t) {
     const float* token = input + t * token_stride;
     float* out = values + columns.first + t;
     for (size_t d = 0; d < head_dim; ++d) {
       out[d * kBlockTokens] = token[d];
-      non_finite += IsNonFinite(token[d]) ? 1 : 0;
+      non_finite += IsUsable(token[d]) ? 0 : 1;
     }
   }
   if (non_finite > 0) [[unlikely]] {
     for (size_t d = 0; d < head_dim; ++d) {
       for (size_t c = columns.first; c < columns.end(); ++c) {
         float& value = values[d * kBlockTokens + c];
-        value = Finite(value, largest);
+        value = Usable(value);
       }
     }
   }
@@ -102,11 +95,9 @@ void Store16(Codec codec, const float* values, size_t head_dim, Columns columns,
       StoreRows<float>(values, head_dim, columns, token_major, out, [](float x) { return x; });
       return;
     case Codec::kBf16:
-      // A rounded finite value may not become infinite: saturate to the largest bf16.
       StoreRows<uint16_t>(values, head_dim, columns, token_major, out, [](float x) {
         const uint32_t bits = std::bit_cast<uint32_t>(x);
-        const uint32_t rounded = (bits + 0x7FFFU + ((bits >> 16) & 1U)) >> 16;
-        return static_cast<uint16_t>((rounded & 0x7FFFU) == 0x7F80U ? rounded - 1 : rounded);
+        return static_cast<uint16_t>((bits + 0x7FFFU + ((bits >> 16) & 1U)) >> 16);
       });
       return;
     case Codec::kFp16:
@@ -455,8 +446,7 @@ void WriteColumns(const LayerCache& cache, uint32_t head, uint64_t block, Column
   scratch->values.resize(head_dim * kBlockTokens);
   float* values = scratch->values.data();
 
-  LoadChannelMajor(k, token_stride, head_dim, columns, LargestOf(OpenCodec(layout.format.k)),
-                   values, &counts->k);
+  LoadChannelMajor(k, token_stride, head_dim, columns, values, &counts->k);
   if (layout.format.k.centering == Centering::kBiasRemoved) {
     RemoveBias(cache, head, block, columns, scratch);
   }
@@ -470,8 +460,7 @@ void WriteColumns(const LayerCache& cache, uint32_t head, uint64_t block, Column
   }
   counts->k.values += columns.count * head_dim;
 
-  LoadChannelMajor(v, token_stride, head_dim, columns, LargestOf(OpenCodec(layout.format.v)),
-                   values, &counts->v);
+  LoadChannelMajor(v, token_stride, head_dim, columns, values, &counts->v);
   if (append) {
     QuantizeInto(layout.v_sealed, head_dim, columns, true,
                  HeadScales(cache.v_scales, layout, head), scratch, SealedV(cache, block, head),

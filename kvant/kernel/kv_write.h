@@ -30,7 +30,8 @@ uint64_t KvWriteScratchBytes(uint32_t head_dim);
 // Writes K and V of `count` tokens of one KV head, at positions first_position …, into the blocks'
 // 16-bit forms, or into the sealed forms of a format with write=append. k and v: the head's
 // vectors, `token_stride` floats apart, after RoPE.
-// NaN is stored as 0 and infinities as the largest finite 16-bit value; both are counted.
+// NaN is stored as 0, infinities and numbers beyond kLargestUsable as ±kOverflowReplacement; both
+// are counted.
 // REQUIRES: the blocks exist; positions are written in order, each once.
 void WriteTokens(const LayerCache& cache, uint32_t head, uint64_t first_position, size_t count,
                  const float* k, const float* v, size_t token_stride, KvWriteScratch* scratch,

@@ -50,9 +50,6 @@ std::vector<float> HeadValues(const std::vector<float>& values, uint32_t head, u
     for (uint32_t d = 0; d < head_dim; ++d) {
       float x = values[(t * kHeads + head) * head_dim + d];
       if (round) {
-        if (std::isnan(x)) x = 0;
-        if (std::isinf(x)) x = std::copysign(open_codec == Codec::kFp16 ? 65504.0F : 3.38953139e38F,
-                                             x);
         if (open_codec == Codec::kBf16) x = FloatFromBf16(Bf16FromFloat(x));
         if (open_codec == Codec::kFp16) x = FloatFromFp16(Fp16FromFloat(x));
       }
@@ -151,6 +148,7 @@ TEST(KvWrite, EveryFormatMatchesItsReferenceCodec) {
   }
   for (const uint32_t head_dim : {80U, 96U, 112U, 128U, 192U, 256U}) {
     for (const char* format : {"int8", "int4", "q8_0", "fp8_e4m3", "int4_per_token_head"}) {
+      if (std::string(format) == "q8_0" && head_dim % 32 != 0) continue;  // not a valid format
       CheckFormat(format, Shape::kNormal, head_dim);
     }
   }

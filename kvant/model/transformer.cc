@@ -4,6 +4,7 @@
 #include <cstring>
 #include <utility>
 
+#include "kvant/core/bytes.h"
 #include "kvant/core/error.h"
 #include "kvant/kernel/dequantize.h"
 #include "kvant/kernel/gemv.h"
@@ -16,9 +17,6 @@ namespace {
 
 // Rows of one task of the loops over tokens: small enough to balance two threads.
 constexpr size_t kRowsPerTask = 16;
-
-// Rows that kDecode's dense layers take at once.
-constexpr size_t kMaxDecodeRows = 64;
 
 template <typename Body>
 void ForRows(ThreadPool& pool, size_t rows, const Body& body) {
@@ -108,8 +106,7 @@ uint64_t Transformer::WorkspaceBytes(const ModelConfig& config, const Transforme
          AttentionWorkspace::Bytes(config.head_dim, num_threads, MaxPartials(config, limits)) +
          MatmulWorkspaceBytes(num_threads,
                               std::max({config.hidden, config.feed_forward,
-                                        config.num_heads * config.head_dim}),
-                              limits.max_rows) +
+                                        config.num_heads * config.head_dim})) +
          num_threads * KvWriteScratchBytes(config.head_dim) +
          RopeTableBytes(config.head_dim, positions) * (sliding ? 2 : 1);
 }
@@ -124,8 +121,8 @@ void Transformer::Dense(Pass pass, const PackedMatrix& weights, const float* in,
     Multiply(weights, in, rows, out, pool_, buffers_->matmul);
     return;
   }
-  for (size_t row = 0; row < rows; row += kMaxDecodeRows) {
-    const size_t count = std::min(rows - row, kMaxDecodeRows);
+  for (size_t row = 0; row < rows; row += kMaxGemvBatch) {
+    const size_t count = std::min(rows - row, kMaxGemvBatch);
     MultiplyRows(weights, std::span(in + row * weights.columns, count * weights.columns), count,
                  out + row * weights.rows, pool_);
   }

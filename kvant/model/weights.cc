@@ -271,7 +271,6 @@ ModelWeights LoadWeights(const GgufFile& file, const ModelConfig& config) {
   for (uint32_t layer = 0; layer < config.num_layers; ++layer) {
     weights.layers.push_back(ReadLayer(&reader, config, layer));
   }
-  file.CheckUnchanged();
   return weights;
 }
 

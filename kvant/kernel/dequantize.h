@@ -1,0 +1,14 @@
+// Packed weights to float32.
+#pragma once
+
+#include <cstdint>
+
+#include "kvant/kernel/weight_type.h"
+
+namespace kvant {
+
+// Decodes `elements` weights of one row, from a block's start. The same bits on every instruction
+// set. REQUIRES: elements a multiple of the type's block.
+void DequantizeRow(WeightType type, const uint8_t* row, uint64_t elements, float* out);
+
+}  // namespace kvant
