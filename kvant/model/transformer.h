@@ -19,11 +19,10 @@
 #include "kvant/kernel/kv_write.h"
 #include "kvant/memory/plan_layout.h"
 #include "kvant/model/model_config.h"
+#include "kvant/model/tokenizer/tokenizer.h"
 #include "kvant/model/weights.h"
 
 namespace kvant {
-
-using TokenId = int32_t;
 
 // Which arithmetic the dense layers use: many tokens of a prompt, or one token of many sequences.
 // They differ by rounding only; a prompt's tokens always take kPrefill, however few.
