@@ -92,7 +92,7 @@ struct Engine::Sequence {
   std::unique_ptr<BlockTable> blocks;  // from admission on
   uint64_t reserved_bytes = 0;
   uint64_t prefilled = 0;  // tokens of the prompt whose K and V are in the cache
-  uint64_t indexed_blocks = 0;
+  PrefixCursor cursor;
   size_t emitted_text = 0;  // bytes of completion.text already given to on_token
   std::vector<TokenId> history;  // prompt and output: what the cache holds, or will
   Completion completion;
@@ -156,7 +156,8 @@ Engine::Engine(Model model, const EngineOptions& options)
       threads_(options.num_threads),
       budget_(MakeMemoryBudget(options.memory_bytes, FixedBytesOf(model_, options_, max_context_),
                                1)),
-      pool_(budget_.pool) {
+      pool_(budget_.pool),
+      prefixes_(pool_) {
   const TransformerLimits limits = LimitsOf(options_, max_context_);
   transformer_ =
       std::make_unique<Transformer>(model_.config, std::move(model_.weights), limits, threads_);
@@ -254,11 +255,29 @@ void Engine::Cancel(RequestId request) {
   }
 }
 
-bool Engine::ReservePool(uint64_t bytes) {
-  // What the prefix index alone holds is memory that a reservation may take.
-  const PoolUsage usage = pool_.usage();
-  if (usage.reserved_bytes + bytes > usage.budget_bytes) return false;
-  return pool_.Reserve(bytes);
+PrefixRoot Engine::RootOf(const Request& request) const {
+  PrefixIdentity identity;
+  identity.tenant_salt = request.salt;
+  identity.model_digest = model_.digest;
+  return MakePrefixRoot(identity, plans_[request.plan].layout.cache);
+}
+
+void Engine::AdoptPrefix(Sequence* sequence) {
+  // Prompt log-probabilities need every position computed.
+  const Request& request = sequence->request;
+  if (!request.reuse_prefix || request.prompt_log_probabilities) return;
+  const PrefixHit hit = prefixes_.Find(RootOf(request), request.prompt, false);
+  if (hit.tokens == 0) return;
+  sequence->blocks->AdoptPrefix(hit.tokens, hit.blocks);
+  sequence->cursor = hit.cursor;
+  sequence->prefilled = hit.tokens;
+  sequence->completion.cached_tokens = hit.tokens;
+}
+
+void Engine::IndexBlocks(Sequence* sequence) {
+  if (!sequence->request.reuse_prefix) return;
+  prefixes_.Insert(RootOf(sequence->request), sequence->history, sequence->request.prompt.size(),
+                   *sequence->blocks, &sequence->cursor);
 }
 
 void Engine::PrepareBlocks(BlockTable* blocks, uint64_t tokens) {
@@ -274,7 +293,7 @@ void Engine::Admit() {
     Sequence* sequence = waiting_.front().get();
     const uint64_t peak = PeakOf(sequence->request.plan, sequence->request.prompt.size() +
                                                              sequence->request.max_new_tokens);
-    if (!ReservePool(peak)) return;
+    if (!pool_.Reserve(peak)) return;
     sequence->reserved_bytes = peak;
     sequence->blocks = std::make_unique<BlockTable>(
         pool_, plans_[sequence->request.plan].layout.cache);
@@ -315,7 +334,7 @@ bool Engine::PrefillOneChunk() {
   transformer_->Forward(Pass::kPrefill, std::span(&step, 1));
   sequence->blocks->Commit(count);
   sequence->prefilled += count;
-  IndexBlocks(sequence, false);
+  IndexBlocks(sequence);
   if (sequence->request.prompt_log_probabilities) {
     CollectPromptLogProbabilities(sequence, first, count);
   }
@@ -360,7 +379,7 @@ bool Engine::DecodeOnce() {
   transformer_->Forward(Pass::kDecode, steps);
   for (size_t i = 0; i < batch.size(); ++i) {
     batch[i]->blocks->Commit(1);
-    IndexBlocks(batch[i], true);
+    IndexBlocks(batch[i]);
     TakeToken(batch[i], std::span(logits_).subspan(i * vocabulary, vocabulary));
   }
   return true;
@@ -465,7 +484,7 @@ std::unique_ptr<ScoringSequence> Engine::StartScoring(PlanId plan, uint64_t max_
                 "choose a shorter bucket or a longer --context");
   }
   const uint64_t peak = PeakOf(plan, max_tokens);
-  if (!ReservePool(peak)) {
+  if (!pool_.Reserve(peak)) {
     throw Error(ErrorCode::kOverBudget,
                 fmt::format("{} tokens under plan '{}' need {} of KV blocks; the pool of {} has {} "
                             "reserved",

@@ -110,8 +110,9 @@ class Engine {
   // A sequence of at most max_tokens. Throws Error{kOverBudget} if the pool has no room for it.
   std::unique_ptr<ScoringSequence> StartScoring(PlanId plan, uint64_t max_tokens);
 
-  // Drops every block that only the prefix index holds.
-  void ClearPrefixes();
+  // Forgets every prefix.
+  void ClearPrefixes() { prefixes_.Clear(); }
+  PrefixStats prefix_stats() const { return prefixes_.stats(); }
 
   void set_observer(KvObserver* observer) { transformer_->set_observer(observer); }
 
@@ -124,8 +125,6 @@ class Engine {
 
   void Validate(const Request& request) const;
   uint64_t PeakOf(PlanId plan, uint64_t tokens) const;
-  // Reserves pool bytes, evicting prefixes if that makes room.
-  bool ReservePool(uint64_t bytes);
   void Admit();
   void AdoptPrefix(Sequence* sequence);
   bool PrefillOneChunk();
@@ -133,7 +132,8 @@ class Engine {
   void PrepareBlocks(BlockTable* blocks, uint64_t tokens);
   void CollectPromptLogProbabilities(Sequence* sequence, uint64_t first, uint64_t count);
   void TakeToken(Sequence* sequence, std::span<const float> logits);
-  void IndexBlocks(Sequence* sequence, bool decoded);
+  PrefixRoot RootOf(const Request& request) const;
+  void IndexBlocks(Sequence* sequence);
   void Finish(Sequence* sequence, FinishReason reason);
   void RemoveFinished();
   double Now() const { return options_.clock(); }

@@ -749,9 +749,5 @@ void Attend(const AttentionShape& shape, std::span<const AttentionQueries> seque
   }
 }
 
-const char* AttentionTargetName() {
-  return hwy::TargetName(hwy::SupportedTargets() & -hwy::SupportedTargets());
-}
-
 }  // namespace kvant
 #endif

@@ -63,7 +63,4 @@ uint64_t NumPartitions(const AttentionShape& shape, uint64_t position);
 void Attend(const AttentionShape& shape, std::span<const AttentionQueries> sequences,
             ThreadPool& pool, AttentionWorkspace& workspace);
 
-// Name of the instruction set that Attend runs with on this machine ("AVX2", …).
-const char* AttentionTargetName();
-
 }  // namespace kvant
