@@ -79,9 +79,8 @@ int Probe(bool json) {
   }
   std::printf("Read bandwidth     %.1f GB/s with 1 thread, %.1f GB/s with %zu\n", one / 1e9,
               all / 1e9, cpus);
-  std::printf("Attention, GEMV    float32 arithmetic on packed codes (%s)\n",
+  std::printf("Attention, dense   float32 arithmetic on packed codes and weights (%s)\n",
               std::string(IsaName(active)).c_str());
-  std::printf("Prefill matmul     oneDNN sgemm on decoded panels\n");
   return 0;
 }
 

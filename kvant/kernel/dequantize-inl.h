@@ -1,6 +1,13 @@
-// One block of each packed type to float32, written so that the compiler vectorises the loops for
-// each of Highway's targets. Products and sums are rounded separately (no fused multiply-add), so
-// every target gives the same bits.
+// The packed weight types, decoded vector by vector in registers.
+//
+// WeightBlock<type>::Decode(block, sink) calls sink(index, w) for every vector of a block's
+// weights: index is a compile-time constant, w holds the weights from index * Lanes(FloatTag()) on.
+// Both users share it: dequantize.cc stores the vectors, gemv.cc multiplies them at once.
+//
+// Exactness: the types with a minimum have codes of at most 5 bits and scales of at most 17
+// significant bits (an fp16 times a 6-bit factor), so scale * code fits float32's 24 bits, and a
+// fused and a separate multiply-add give the same bits. The other types only multiply. Hence all
+// instruction sets agree with dequantize_reference.cc.
 #if defined(KVANT_KERNEL_DEQUANTIZE_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef KVANT_KERNEL_DEQUANTIZE_INL_H_
 #undef KVANT_KERNEL_DEQUANTIZE_INL_H_
@@ -8,191 +15,418 @@
 #define KVANT_KERNEL_DEQUANTIZE_INL_H_
 #endif
 
-#include <bit>
+#include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <utility>
 
 #include "hwy/highway.h"
-#include "kvant/core/error.h"
+#include "kvant/core/scalar.h"
 #include "kvant/kernel/weight_type.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace kvant {
 namespace HWY_NAMESPACE {
 namespace {
+namespace hn = hwy::HWY_NAMESPACE;
 
-HWY_INLINE uint16_t Load16(const uint8_t* bytes) {
-  uint16_t bits = 0;
-  std::memcpy(&bits, bytes, 2);
-  return bits;
+// At most 16 lanes, so that one vector never spans two scales: the smallest group is 16 (Q6_K).
+using FloatTag = hn::CappedTag<float, 16>;
+using FloatVec = hn::Vec<FloatTag>;
+using IntTag = hn::Rebind<int32_t, FloatTag>;
+using IntVec = hn::Vec<IntTag>;
+constexpr size_t kLanes = hn::MaxLanes(FloatTag());
+
+// Calls body(std::integral_constant<size_t, i>) for i in [0, kCount), unrolled.
+template <typename Body, size_t... kIndices>
+HWY_INLINE void UnrollOver(const Body& body, std::index_sequence<kIndices...>) {
+  (body(std::integral_constant<size_t, kIndices>()), ...);
+}
+template <size_t kCount, typename Body>
+HWY_INLINE void Unroll(const Body& body) {
+  UnrollOver(body, std::make_index_sequence<kCount>());
 }
 
-// IEEE half to float by integer arithmetic: scales are few, but every block has one.
-HWY_INLINE float HalfToFloat(uint16_t half) {
-  const uint32_t sign = (half & 0x8000U) << 16;
-  const uint32_t magnitude = half & 0x7FFFU;
-  if (magnitude >= 0x7C00U) return std::bit_cast<float>(sign | 0x7F800000U | (magnitude << 13));
-  // The half's bits as a float are 2^-112 of its value, subnormals included.
-  const float value = std::bit_cast<float>(magnitude << 13) * 0x1p112F;
-  return std::bit_cast<float>(std::bit_cast<uint32_t>(value) | sign);
+// The index at which vector `v` of the part of a block that starts at weight `kFirst` lies.
+template <size_t kFirst, size_t kVector>
+using At = std::integral_constant<size_t, kFirst / kLanes + kVector>;
+
+// Two neighbouring fp16 values, widened.
+struct HalfPair {
+  float first;
+  float second;
+};
+
+HWY_INLINE HalfPair LoadHalfPair(const uint8_t* bytes) {
+#if HWY_TARGET == HWY_AVX2 || HWY_TARGET == HWY_AVX3
+  // One conversion instruction for both. Reads 8 bytes: every block is longer.
+  const hn::Full128<float> d;
+  const auto pair = hn::PromoteTo(
+      d, hn::LoadU(hn::Full64<hwy::float16_t>(), reinterpret_cast<const hwy::float16_t*>(bytes)));
+  return {hn::GetLane(pair), hn::GetLane(hn::Shuffle2301(pair))};
+#else
+  uint16_t bits[2];
+  std::memcpy(bits, bytes, sizeof(bits));
+  return {FloatFromFp16(bits[0]), FloatFromFp16(bits[1])};
+#endif
 }
 
-HWY_INLINE void DecodeQ8_0(const uint8_t* block, float* out) {
-  const float d = HalfToFloat(Load16(block));
-  const auto* q = reinterpret_cast<const int8_t*>(block + 2);
-  for (int i = 0; i < 32; ++i) out[i] = static_cast<float>(q[i]) * d;
+HWY_INLINE IntVec LoadUnsigned(const uint8_t* bytes) {
+  return hn::PromoteTo(IntTag(), hn::LoadU(hn::Rebind<uint8_t, FloatTag>(), bytes));
 }
 
-HWY_INLINE void DecodeQ4_0(const uint8_t* block, float* out) {
-  const float d = HalfToFloat(Load16(block));
-  const uint8_t* q = block + 2;
-  for (int i = 0; i < 16; ++i) {
-    out[i] = static_cast<float>((q[i] & 15) - 8) * d;
-    out[i + 16] = static_cast<float>((q[i] >> 4) - 8) * d;
+HWY_INLINE FloatVec ToFloat(IntVec codes) { return hn::ConvertTo(FloatTag(), codes); }
+
+HWY_INLINE IntVec LowNibble(IntVec bytes) { return hn::And(bytes, hn::Set(IntTag(), 15)); }
+HWY_INLINE IntVec HighNibble(IntVec bytes) { return hn::ShiftRight<4>(bytes); }
+
+// 16 in every lane whose bit of `bits` is set: lane i of vector kVector looks at bit
+// kVector * kLanes + i.
+template <size_t kVector>
+HWY_INLINE IntVec FifthBits(IntVec bits) {
+  alignas(64) static constexpr int32_t kBit[32] = {
+      1 << 0,  1 << 1,  1 << 2,  1 << 3,  1 << 4,  1 << 5,  1 << 6,  1 << 7,
+      1 << 8,  1 << 9,  1 << 10, 1 << 11, 1 << 12, 1 << 13, 1 << 14, 1 << 15,
+      1 << 16, 1 << 17, 1 << 18, 1 << 19, 1 << 20, 1 << 21, 1 << 22, 1 << 23,
+      1 << 24, 1 << 25, 1 << 26, 1 << 27, 1 << 28, 1 << 29, 1 << 30, INT32_MIN};
+  const IntVec mask = hn::LoadU(IntTag(), kBit + kVector * kLanes);
+  return hn::IfThenElseZero(hn::TestBit(bits, mask), hn::Set(IntTag(), 16));
+}
+
+template <WeightType kType>
+struct WeightBlock;
+
+// The unpacked types are given blocks of 32, so that all types sum in groups of 32.
+template <>
+struct WeightBlock<WeightType::kF32> {
+  static constexpr size_t kElements = 32;
+  static constexpr size_t kBytes = 128;
+  template <typename Sink>
+  static HWY_INLINE void Decode(const uint8_t* block, const Sink& sink) {
+    Unroll<32 / kLanes>([&](auto v) HWY_ATTR {
+      sink(v, hn::LoadU(FloatTag(), reinterpret_cast<const float*>(block) + v * kLanes));
+    });
   }
-}
+};
 
-HWY_INLINE void DecodeQ4_1(const uint8_t* block, float* out) {
-  const float d = HalfToFloat(Load16(block));
-  const float m = HalfToFloat(Load16(block + 2));
-  const uint8_t* q = block + 4;
-  for (int i = 0; i < 16; ++i) {
-    out[i] = static_cast<float>(q[i] & 15) * d + m;
-    out[i + 16] = static_cast<float>(q[i] >> 4) * d + m;
+template <>
+struct WeightBlock<WeightType::kF16> {
+  static constexpr size_t kElements = 32;
+  static constexpr size_t kBytes = 64;
+  template <typename Sink>
+  static HWY_INLINE void Decode(const uint8_t* block, const Sink& sink) {
+#if HWY_TARGET == HWY_AVX2 || HWY_TARGET == HWY_AVX3
+    Unroll<32 / kLanes>([&](auto v) HWY_ATTR {
+      const hn::Rebind<hwy::float16_t, FloatTag> d16;
+      const auto* halves = reinterpret_cast<const hwy::float16_t*>(block) + v * kLanes;
+      sink(v, hn::PromoteTo(FloatTag(), hn::LoadU(d16, halves)));
+    });
+#else
+    alignas(64) float values[32];
+    for (size_t i = 0; i < 32; ++i) {
+      uint16_t bits = 0;
+      std::memcpy(&bits, block + 2 * i, sizeof(bits));
+      values[i] = FloatFromFp16(bits);
+    }
+    Unroll<32 / kLanes>([&](auto v)
+                            HWY_ATTR { sink(v, hn::Load(FloatTag(), values + v * kLanes)); });
+#endif
   }
-}
+};
 
-// The fifth bits of Q5_0 and Q5_1: bit i belongs to value i.
-HWY_INLINE void DecodeQ5(const uint8_t* high, const uint8_t* q, float d, float m, int centre,
-                         float* out) {
-  uint32_t bits = 0;
-  std::memcpy(&bits, high, 4);
-  for (uint32_t i = 0; i < 16; ++i) {
-    const auto low = static_cast<int32_t>((q[i] & 15U) | (((bits >> i) & 1U) << 4));
-    const auto top = static_cast<int32_t>((q[i] >> 4) | (((bits >> (i + 16)) & 1U) << 4));
-    out[i] = static_cast<float>(low - centre) * d + m;
-    out[i + 16] = static_cast<float>(top - centre) * d + m;
+template <>
+struct WeightBlock<WeightType::kBF16> {
+  static constexpr size_t kElements = 32;
+  static constexpr size_t kBytes = 64;
+  template <typename Sink>
+  static HWY_INLINE void Decode(const uint8_t* block, const Sink& sink) {
+    Unroll<32 / kLanes>([&](auto v) HWY_ATTR {
+      const hn::Rebind<uint16_t, FloatTag> d16;
+      const hn::Rebind<uint32_t, FloatTag> d32;
+      const auto* upper = reinterpret_cast<const uint16_t*>(block) + v * kLanes;
+      const auto bits = hn::ShiftLeft<16>(hn::PromoteTo(d32, hn::LoadU(d16, upper)));
+      sink(v, hn::BitCast(FloatTag(), bits));
+    });
   }
-}
+};
 
-HWY_INLINE void DecodeQ5_0(const uint8_t* block, float* out) {
-  DecodeQ5(block + 2, block + 6, HalfToFloat(Load16(block)), 0.0F, 16, out);
-}
-
-HWY_INLINE void DecodeQ5_1(const uint8_t* block, float* out) {
-  DecodeQ5(block + 4, block + 8, HalfToFloat(Load16(block)), HalfToFloat(Load16(block + 2)), 0,
-           out);
-}
-
-// The 6-bit scales and minima of the eight groups of 32 in Q4_K and Q5_K: the first four of each
-// in the low 6 bits of bytes 0–7, the rest split between nibbles of bytes 8–11 and the top bits.
-HWY_INLINE void GroupScales(const uint8_t* packed, int group, float d, float dmin, float* scale,
-                            float* minimum) {
-  uint32_t s = 0;
-  uint32_t m = 0;
-  if (group < 4) {
-    s = packed[group] & 63U;
-    m = packed[group + 4] & 63U;
-  } else {
-    s = (packed[group + 4] & 15U) | ((packed[group - 4] >> 6) << 4);
-    m = (packed[group + 4] >> 4) | ((packed[group] >> 6) << 4);
+// fp16 scale, 32 int8.
+template <>
+struct WeightBlock<WeightType::kQ8_0> {
+  static constexpr size_t kElements = 32;
+  static constexpr size_t kBytes = 34;
+  template <typename Sink>
+  static HWY_INLINE void Decode(const uint8_t* block, const Sink& sink) {
+    const FloatVec scale = hn::Set(FloatTag(), LoadHalfPair(block).first);
+    Unroll<32 / kLanes>([&](auto v) HWY_ATTR {
+      const hn::Rebind<int8_t, FloatTag> d8;
+      const auto* codes = reinterpret_cast<const int8_t*>(block + 2) + v * kLanes;
+      sink(v, hn::Mul(ToFloat(hn::PromoteTo(IntTag(), hn::LoadU(d8, codes))), scale));
+    });
   }
-  *scale = d * static_cast<float>(s);
-  *minimum = dmin * static_cast<float>(m);
+};
+
+// fp16 scale, 16 bytes: low nibbles are weights 0–15, high nibbles 16–31, both biased by 8.
+template <>
+struct WeightBlock<WeightType::kQ4_0> {
+  static constexpr size_t kElements = 32;
+  static constexpr size_t kBytes = 18;
+  template <typename Sink>
+  static HWY_INLINE void Decode(const uint8_t* block, const Sink& sink) {
+    const FloatVec scale = hn::Set(FloatTag(), LoadHalfPair(block).first);
+    const IntVec bias = hn::Set(IntTag(), 8);
+    Unroll<16 / kLanes>([&](auto v) HWY_ATTR {
+      const IntVec bytes = LoadUnsigned(block + 2 + v * kLanes);
+      sink(At<0, v>(), hn::Mul(ToFloat(hn::Sub(LowNibble(bytes), bias)), scale));
+      sink(At<16, v>(), hn::Mul(ToFloat(hn::Sub(HighNibble(bytes), bias)), scale));
+    });
+  }
+};
+
+// fp16 scale and minimum, nibbles as in Q4_0 without the bias.
+template <>
+struct WeightBlock<WeightType::kQ4_1> {
+  static constexpr size_t kElements = 32;
+  static constexpr size_t kBytes = 20;
+  template <typename Sink>
+  static HWY_INLINE void Decode(const uint8_t* block, const Sink& sink) {
+    const HalfPair halves = LoadHalfPair(block);
+    const FloatVec scale = hn::Set(FloatTag(), halves.first);
+    const FloatVec minimum = hn::Set(FloatTag(), halves.second);
+    Unroll<16 / kLanes>([&](auto v) HWY_ATTR {
+      const IntVec bytes = LoadUnsigned(block + 4 + v * kLanes);
+      sink(At<0, v>(), hn::MulAdd(ToFloat(LowNibble(bytes)), scale, minimum));
+      sink(At<16, v>(), hn::MulAdd(ToFloat(HighNibble(bytes)), scale, minimum));
+    });
+  }
+};
+
+// The codes of Q5_0 and Q5_1: nibbles as in Q4_0, fifth bits in a 32-bit word, bit i for weight i.
+template <typename Sink>
+HWY_INLINE void DecodeFiveBits(const uint8_t* high, const uint8_t* low, const Sink& sink) {
+  int32_t word = 0;
+  std::memcpy(&word, high, sizeof(word));
+  const IntVec bits = hn::Set(IntTag(), word);
+  Unroll<16 / kLanes>([&](auto v) HWY_ATTR {
+    constexpr size_t kUpper = At<16, v>::value;
+    const IntVec bytes = LoadUnsigned(low + v * kLanes);
+    sink(At<0, v>(), hn::Or(LowNibble(bytes), FifthBits<v>(bits)));
+    sink(At<16, v>(), hn::Or(HighNibble(bytes), FifthBits<kUpper>(bits)));
+  });
 }
 
-HWY_INLINE void DecodeQ4_K(const uint8_t* block, float* out) {
-  const float d = HalfToFloat(Load16(block));
-  const float dmin = HalfToFloat(Load16(block + 2));
-  const uint8_t* q = block + 16;
-  for (int pair = 0; pair < 4; ++pair) {
-    float s0 = 0;
-    float m0 = 0;
-    float s1 = 0;
-    float m1 = 0;
-    GroupScales(block + 4, 2 * pair, d, dmin, &s0, &m0);
-    GroupScales(block + 4, 2 * pair + 1, d, dmin, &s1, &m1);
-    for (int i = 0; i < 32; ++i) {
-      out[64 * pair + i] = static_cast<float>(q[32 * pair + i] & 15) * s0 - m0;
-      out[64 * pair + 32 + i] = static_cast<float>(q[32 * pair + i] >> 4) * s1 - m1;
+// fp16 scale, fifth bits, nibbles; biased by 16.
+template <>
+struct WeightBlock<WeightType::kQ5_0> {
+  static constexpr size_t kElements = 32;
+  static constexpr size_t kBytes = 22;
+  template <typename Sink>
+  static HWY_INLINE void Decode(const uint8_t* block, const Sink& sink) {
+    const FloatVec scale = hn::Set(FloatTag(), LoadHalfPair(block).first);
+    const IntVec bias = hn::Set(IntTag(), 16);
+    DecodeFiveBits(block + 2, block + 6, [&](auto index, IntVec codes) HWY_ATTR {
+      sink(index, hn::Mul(ToFloat(hn::Sub(codes, bias)), scale));
+    });
+  }
+};
+
+// fp16 scale and minimum, fifth bits, nibbles.
+template <>
+struct WeightBlock<WeightType::kQ5_1> {
+  static constexpr size_t kElements = 32;
+  static constexpr size_t kBytes = 24;
+  template <typename Sink>
+  static HWY_INLINE void Decode(const uint8_t* block, const Sink& sink) {
+    const HalfPair halves = LoadHalfPair(block);
+    const FloatVec scale = hn::Set(FloatTag(), halves.first);
+    const FloatVec minimum = hn::Set(FloatTag(), halves.second);
+    DecodeFiveBits(block + 4, block + 8, [&](auto index, IntVec codes) HWY_ATTR {
+      sink(index, hn::MulAdd(ToFloat(codes), scale, minimum));
+    });
+  }
+};
+
+// Scales and negated minima of the eight groups of 32 in Q4_K and Q5_K.
+struct GroupScales {
+  alignas(32) float scale[8];
+  alignas(32) float minimum[8];
+};
+
+// 12 bytes hold eight 6-bit factors of each: bytes 0–3 and 4–7 have factors 0–3 of scale and
+// minimum in their low six bits; byte 8 + i has the low nibbles of factors 4 + i (scale low,
+// minimum high), whose upper two bits are the top of bytes i and 4 + i. Here four at a time.
+HWY_INLINE GroupScales LoadGroupScales(const uint8_t* block) {
+  const HalfPair halves = LoadHalfPair(block);
+  uint32_t words[3];
+  std::memcpy(words, block + 4, sizeof(words));
+  constexpr uint32_t kSix = 0x3F3F3F3F;
+  constexpr uint32_t kNibble = 0x0F0F0F0F;
+  constexpr uint32_t kTop = 0x30303030;
+  const uint32_t packed[4] = {words[0] & kSix, (words[2] & kNibble) | ((words[0] >> 2) & kTop),
+                              words[1] & kSix,
+                              ((words[2] >> 4) & kNibble) | ((words[1] >> 2) & kTop)};
+  uint8_t factors[16];
+  std::memcpy(factors, packed, sizeof(factors));
+  const hn::CappedTag<float, 8> d;
+  const hn::Rebind<int32_t, decltype(d)> di;
+  const hn::Rebind<uint8_t, decltype(d)> d8;
+  GroupScales groups;
+  for (size_t i = 0; i < 8; i += hn::MaxLanes(d)) {
+    const auto scales = hn::ConvertTo(d, hn::PromoteTo(di, hn::LoadU(d8, factors + i)));
+    const auto minima = hn::ConvertTo(d, hn::PromoteTo(di, hn::LoadU(d8, factors + 8 + i)));
+    hn::Store(hn::Mul(scales, hn::Set(d, halves.first)), d, groups.scale + i);
+    hn::Store(hn::Mul(minima, hn::Set(d, -halves.second)), d, groups.minimum + i);
+  }
+  return groups;
+}
+
+// fp16 scale and minimum of the block, 12 bytes of group factors, 128 bytes: byte 32p + i holds
+// weights 64p + i (low nibble) and 64p + 32 + i (high nibble).
+template <>
+struct WeightBlock<WeightType::kQ4_K> {
+  static constexpr size_t kElements = 256;
+  static constexpr size_t kBytes = 144;
+  template <typename Sink>
+  static HWY_INLINE void Decode(const uint8_t* block, const Sink& sink) {
+    const GroupScales groups = LoadGroupScales(block);
+    Unroll<4>([&](auto p) HWY_ATTR {
+      const FloatTag d;
+      const FloatVec scale0 = hn::Set(d, groups.scale[2 * p]);
+      const FloatVec scale1 = hn::Set(d, groups.scale[2 * p + 1]);
+      const FloatVec minimum0 = hn::Set(d, groups.minimum[2 * p]);
+      const FloatVec minimum1 = hn::Set(d, groups.minimum[2 * p + 1]);
+      Unroll<32 / kLanes>([&](auto v) HWY_ATTR {
+        const IntVec bytes = LoadUnsigned(block + 16 + 32 * p + v * kLanes);
+        sink(At<64 * p, v>(), hn::MulAdd(ToFloat(LowNibble(bytes)), scale0, minimum0));
+        sink(At<64 * p + 32, v>(), hn::MulAdd(ToFloat(HighNibble(bytes)), scale1, minimum1));
+      });
+    });
+  }
+};
+
+// As Q4_K, with fifth bits in 32 bytes after the group factors: bit 2p of byte i belongs to weight
+// 64p + i, bit 2p + 1 to weight 64p + 32 + i.
+template <>
+struct WeightBlock<WeightType::kQ5_K> {
+  static constexpr size_t kElements = 256;
+  static constexpr size_t kBytes = 176;
+  template <typename Sink>
+  static HWY_INLINE void Decode(const uint8_t* block, const Sink& sink) {
+    const GroupScales groups = LoadGroupScales(block);
+    Unroll<4>([&](auto p) HWY_ATTR {
+      const FloatTag d;
+      const IntTag di;
+      const FloatVec scale0 = hn::Set(d, groups.scale[2 * p]);
+      const FloatVec scale1 = hn::Set(d, groups.scale[2 * p + 1]);
+      const FloatVec minimum0 = hn::Set(d, groups.minimum[2 * p]);
+      const FloatVec minimum1 = hn::Set(d, groups.minimum[2 * p + 1]);
+      const IntVec sixteen = hn::Set(di, 16);
+      Unroll<32 / kLanes>([&](auto v) HWY_ATTR {
+        const IntVec bytes = LoadUnsigned(block + 48 + 32 * p + v * kLanes);
+        const IntVec high = LoadUnsigned(block + 16 + v * kLanes);
+        const IntVec fifth0 = hn::And(hn::ShiftRight<2 * p>(hn::ShiftLeft<4>(high)), sixteen);
+        const IntVec fifth1 = hn::And(hn::ShiftRight<2 * p + 1>(hn::ShiftLeft<4>(high)), sixteen);
+        sink(At<64 * p, v>(),
+             hn::MulAdd(ToFloat(hn::Or(LowNibble(bytes), fifth0)), scale0, minimum0));
+        sink(At<64 * p + 32, v>(),
+             hn::MulAdd(ToFloat(hn::Or(HighNibble(bytes), fifth1)), scale1, minimum1));
+      });
+    });
+  }
+};
+
+// 128 bytes of low nibbles, 64 bytes of upper bit pairs, 16 int8 group scales (16 weights each),
+// the fp16 scale. In each half of 128 weights: low byte i holds weights i and 64 + i, low byte
+// 32 + i weights 32 + i and 96 + i; upper byte i holds the bit pairs of weights i, 32 + i, 64 + i
+// and 96 + i. Codes are biased by 32.
+template <>
+struct WeightBlock<WeightType::kQ6_K> {
+  static constexpr size_t kElements = 256;
+  static constexpr size_t kBytes = 210;
+  template <typename Sink>
+  static HWY_INLINE void Decode(const uint8_t* block, const Sink& sink) {
+    alignas(64) float scales[16];
+    LoadScales(block, scales);
+    const IntVec pair = hn::Set(IntTag(), 0x30);
+    Unroll<2>([&](auto half) HWY_ATTR {
+      Unroll<32 / kLanes>([&](auto v) HWY_ATTR {
+        constexpr size_t kFirst = 128 * half;
+        const IntVec low0 = LoadUnsigned(block + 64 * half + v * kLanes);
+        const IntVec low1 = LoadUnsigned(block + 64 * half + 32 + v * kLanes);
+        const IntVec high = LoadUnsigned(block + 128 + 32 * half + v * kLanes);
+        const float* scale = scales + 8 * half + v * kLanes / 16;
+        const auto emit = [&](auto index, IntVec low, IntVec upper, float group_scale) HWY_ATTR {
+          const IntVec codes = hn::Sub(hn::Or(low, hn::And(upper, pair)), hn::Set(IntTag(), 32));
+          sink(index, hn::Mul(ToFloat(codes), hn::Set(FloatTag(), group_scale)));
+        };
+        emit(At<kFirst, v>(), LowNibble(low0), hn::ShiftLeft<4>(high), scale[0]);
+        emit(At<kFirst + 32, v>(), LowNibble(low1), hn::ShiftLeft<2>(high), scale[2]);
+        emit(At<kFirst + 64, v>(), HighNibble(low0), high, scale[4]);
+        emit(At<kFirst + 96, v>(), HighNibble(low1), hn::ShiftRight<2>(high), scale[6]);
+      });
+    });
+  }
+
+ private:
+  static HWY_INLINE void LoadScales(const uint8_t* block, float* scales) {
+    uint16_t bits = 0;
+    std::memcpy(&bits, block + 208, sizeof(bits));
+    const FloatVec scale = hn::Set(FloatTag(), FloatFromFp16(bits));
+    for (size_t i = 0; i < 16; i += kLanes) {
+      const hn::Rebind<int8_t, FloatTag> d8;
+      const auto* factors = reinterpret_cast<const int8_t*>(block + 192 + i);
+      const FloatVec factor = ToFloat(hn::PromoteTo(IntTag(), hn::LoadU(d8, factors)));
+      hn::Store(hn::Mul(factor, scale), FloatTag(), scales + i);
     }
   }
-}
+};
 
-HWY_INLINE void DecodeQ5_K(const uint8_t* block, float* out) {
-  const float d = HalfToFloat(Load16(block));
-  const float dmin = HalfToFloat(Load16(block + 2));
-  const uint8_t* high = block + 16;
-  const uint8_t* q = block + 48;
-  for (int pair = 0; pair < 4; ++pair) {
-    float s0 = 0;
-    float m0 = 0;
-    float s1 = 0;
-    float m1 = 0;
-    GroupScales(block + 4, 2 * pair, d, dmin, &s0, &m0);
-    GroupScales(block + 4, 2 * pair + 1, d, dmin, &s1, &m1);
-    for (int i = 0; i < 32; ++i) {
-      const int h0 = ((high[i] >> (2 * pair)) & 1) << 4;
-      const int h1 = ((high[i] >> (2 * pair + 1)) & 1) << 4;
-      out[64 * pair + i] = static_cast<float>((q[32 * pair + i] & 15) + h0) * s0 - m0;
-      out[64 * pair + 32 + i] = static_cast<float>((q[32 * pair + i] >> 4) + h1) * s1 - m1;
-    }
-  }
-}
-
-HWY_INLINE void DecodeQ6_K(const uint8_t* block, float* out) {
-  const float d = HalfToFloat(Load16(block + 208));
-  const auto* scales = reinterpret_cast<const int8_t*>(block + 192);
-  for (int half = 0; half < 2; ++half) {
-    const uint8_t* low = block + 64 * half;
-    const uint8_t* high = block + 128 + 32 * half;
-    const int8_t* sc = scales + 8 * half;
-    float* o = out + 128 * half;
-    for (int part = 0; part < 2; ++part) {  // 16 values share a scale
-      const float s0 = d * static_cast<float>(sc[part]);
-      const float s1 = d * static_cast<float>(sc[2 + part]);
-      const float s2 = d * static_cast<float>(sc[4 + part]);
-      const float s3 = d * static_cast<float>(sc[6 + part]);
-      for (int j = 0; j < 16; ++j) {
-        const int i = 16 * part + j;
-        o[i] = static_cast<float>(((low[i] & 15) | ((high[i] & 3) << 4)) - 32) * s0;
-        o[i + 32] =
-            static_cast<float>(((low[i + 32] & 15) | (((high[i] >> 2) & 3) << 4)) - 32) * s1;
-        o[i + 64] = static_cast<float>(((low[i] >> 4) | (((high[i] >> 4) & 3) << 4)) - 32) * s2;
-        o[i + 96] =
-            static_cast<float>(((low[i + 32] >> 4) | (((high[i] >> 6) & 3) << 4)) - 32) * s3;
-      }
-    }
-  }
-}
-
-// `elements` weights from a block's start.
-HWY_INLINE void DecodeWeights(WeightType type, const uint8_t* row, uint64_t elements, float* out) {
-  const auto blocks = [&](auto decode, uint64_t block_elements, uint64_t block_bytes) {
-    for (uint64_t done = 0; done < elements; done += block_elements) {
-      decode(row, out + done);
-      row += block_bytes;
-    }
-  };
+// Calls body(WeightBlock<type>()).
+template <typename Body>
+HWY_INLINE void WithWeightBlock(WeightType type, const Body& body) {
   switch (type) {
-    case WeightType::kF32: std::memcpy(out, row, elements * sizeof(float)); return;
+    case WeightType::kF32:
+      return body(WeightBlock<WeightType::kF32>());
     case WeightType::kF16:
-      for (uint64_t i = 0; i < elements; ++i) out[i] = HalfToFloat(Load16(row + 2 * i));
-      return;
+      return body(WeightBlock<WeightType::kF16>());
     case WeightType::kBF16:
-      for (uint64_t i = 0; i < elements; ++i) {
-        out[i] = std::bit_cast<float>(static_cast<uint32_t>(Load16(row + 2 * i)) << 16);
-      }
-      return;
-    case WeightType::kQ8_0: return blocks(DecodeQ8_0, 32, 34);
-    case WeightType::kQ4_0: return blocks(DecodeQ4_0, 32, 18);
-    case WeightType::kQ4_1: return blocks(DecodeQ4_1, 32, 20);
-    case WeightType::kQ5_0: return blocks(DecodeQ5_0, 32, 22);
-    case WeightType::kQ5_1: return blocks(DecodeQ5_1, 32, 24);
-    case WeightType::kQ4_K: return blocks(DecodeQ4_K, 256, 144);
-    case WeightType::kQ5_K: return blocks(DecodeQ5_K, 256, 176);
-    case WeightType::kQ6_K: return blocks(DecodeQ6_K, 256, 210);
+      return body(WeightBlock<WeightType::kBF16>());
+    case WeightType::kQ8_0:
+      return body(WeightBlock<WeightType::kQ8_0>());
+    case WeightType::kQ4_0:
+      return body(WeightBlock<WeightType::kQ4_0>());
+    case WeightType::kQ4_1:
+      return body(WeightBlock<WeightType::kQ4_1>());
+    case WeightType::kQ5_0:
+      return body(WeightBlock<WeightType::kQ5_0>());
+    case WeightType::kQ5_1:
+      return body(WeightBlock<WeightType::kQ5_1>());
+    case WeightType::kQ4_K:
+      return body(WeightBlock<WeightType::kQ4_K>());
+    case WeightType::kQ5_K:
+      return body(WeightBlock<WeightType::kQ5_K>());
+    case WeightType::kQ6_K:
+      return body(WeightBlock<WeightType::kQ6_K>());
   }
+}
+
+// Decodes `elements` weights to `out`, rounded up to the next 32 with zeros: only the unpacked
+// types, whose block is one element, can end between.
+template <typename Block>
+HWY_INLINE void DecodeToMemory(const uint8_t* bytes, size_t elements, float* out) {
+  size_t done = 0;
+  for (; done + Block::kElements <= elements; done += Block::kElements) {
+    float* to = out + done;
+    Block::Decode(
+        bytes, [to](auto v, FloatVec w) HWY_ATTR { hn::StoreU(w, FloatTag(), to + v * kLanes); });
+    bytes += Block::kBytes;
+  }
+  if (done == elements) return;
+  uint8_t padded[Block::kBytes] = {};
+  std::memcpy(padded, bytes, (elements - done) * Block::kBytes / Block::kElements);
+  float* to = out + done;
+  Block::Decode(padded,
+                [to](auto v, FloatVec w) HWY_ATTR { hn::StoreU(w, FloatTag(), to + v * kLanes); });
 }
 
 }  // namespace

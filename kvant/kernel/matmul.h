@@ -5,35 +5,34 @@
 #include <cstdint>
 #include <vector>
 
+#include "hwy/aligned_allocator.h"
 #include "kvant/core/thread_pool.h"
 #include "kvant/kernel/packed_matrix.h"
 
 namespace kvant {
 
-// Buffers of one thread each: a decoded panel of weights and a padded tile of rows.
+// A panel of decoded weights for each thread.
 class MatmulWorkspace {
  public:
   explicit MatmulWorkspace(size_t num_threads);
 
-  struct Buffers {
-    std::vector<float> panel;   // [kPanelRows, columns]
-    std::vector<float> input;   // [kRowTile, columns]
-    std::vector<float> output;  // [kRowTile, kPanelRows]
-  };
-  Buffers& buffers(size_t worker) { return buffers_[worker]; }
+  size_t num_threads() const { return buffers_.size(); }
+  // REQUIRES: worker < num_threads(); one thread per worker at a time.
+  float* buffer(size_t worker) { return buffers_[worker].get(); }
 
  private:
-  std::vector<Buffers> buffers_;
+  std::vector<hwy::AlignedFreeUniquePtr<float[]>> buffers_;
 };
 
-// Bytes that the workspace grows to for matrices of up to max_columns inputs.
-uint64_t MatmulWorkspaceBytes(size_t num_threads, uint64_t max_columns);
+// Bytes that a workspace allocates, whatever the matrices.
+uint64_t MatmulWorkspaceBytes(size_t num_threads);
 
-// out[t][r] = Σ_c weights[r][c] · x[t][c] in float32: panels of weights are decoded once and
-// multiplied by oneDNN. oneDNN is always called with the same shape (tiles of rows padded with
-// zeros) and in one thread, so a row's result does not depend on how many rows come with it, on
-// its place among them or on the number of threads.
-// x [tokens, columns], out [tokens, rows].
+// out[t][r] = Σ_c weights[r][c] · x[t][c] in float32. Panels of weights are decoded once and used
+// for up to 256 tokens. Every output is one chain of multiply-adds over c in order, so its bits do
+// not depend on how many tokens come with it, on its place among them, on the rows or on the
+// threads; they depend on the instruction set only where it lacks fused multiply-add.
+// x [tokens, columns], out [tokens, rows]. REQUIRES: columns a multiple of the type's block;
+// workspace.num_threads() >= pool.num_threads().
 void Multiply(const PackedMatrix& weights, const float* x, size_t tokens, float* out,
               ThreadPool& pool, MatmulWorkspace& workspace);
 

@@ -104,9 +104,7 @@ uint64_t Transformer::WorkspaceBytes(const ModelConfig& config, const Transforme
                                    [](uint64_t window) { return window != 0; });
   return limits.max_rows * per_row * sizeof(float) +
          AttentionWorkspace::Bytes(config.head_dim, num_threads, MaxPartials(config, limits)) +
-         MatmulWorkspaceBytes(num_threads,
-                              std::max({config.hidden, config.feed_forward,
-                                        config.num_heads * config.head_dim})) +
+         MatmulWorkspaceBytes(num_threads) +
          num_threads * KvWriteScratchBytes(config.head_dim) +
          RopeTableBytes(config.head_dim, positions) * (sliding ? 2 : 1);
 }
