@@ -6,7 +6,6 @@
 #include <chrono>
 #include <utility>
 
-#include "kvant/cache/block_table.h"
 #include "kvant/core/bytes.h"
 #include "kvant/core/error.h"
 #include "kvant/model/tokenizer/detokenizer.h"
@@ -25,7 +24,7 @@ double SteadySeconds() {
 
 TransformerLimits LimitsOf(const EngineOptions& options, uint64_t max_context) {
   TransformerLimits limits;
-  limits.max_rows = std::max({options.prefill_chunk, options.max_batch, options.max_scoring_rows});
+  limits.max_rows = std::max(options.prefill_chunk, options.max_batch);
   limits.max_positions = max_context;
   limits.max_sequences = options.max_batch;
   return limits;
@@ -41,8 +40,7 @@ FixedBytes FixedBytesOf(const Model& model, const EngineOptions& options, uint64
   fixed.weights = model.weights.bytes;
   fixed.workspace = Transformer::WorkspaceBytes(model.config, LimitsOf(options, max_context),
                                                 options.num_threads);
-  fixed.logits = row * LogitRows(options) +
-                 CheckedMul(row * options.max_scoring_rows, options.scoring_buffers, "logits");
+  fixed.logits = CheckedAdd(row * LogitRows(options), options.scoring_bytes, "logits");
   fixed.tokenizer = model.tokenizer_bytes;
   return fixed;
 }
@@ -111,8 +109,6 @@ ScoringSequence::ScoringSequence(Engine* engine, PlanId plan, uint64_t reserved_
 
 ScoringSequence::~ScoringSequence() { engine_->pool_.Unreserve(reserved_bytes_); }
 
-uint64_t ScoringSequence::tokens() const { return blocks_.tokens(); }
-
 void ScoringSequence::Run(std::span<const TokenId> tokens, Pass pass, float* logits) {
   const size_t vocabulary = engine_->model_.config.vocabulary;
   const size_t step_tokens = pass == Pass::kDecode ? 1 : engine_->options_.prefill_chunk;
@@ -135,12 +131,10 @@ void ScoringSequence::Run(std::span<const TokenId> tokens, Pass pass, float* log
   }
 }
 
-std::span<const float> ScoringSequence::Advance(std::span<const TokenId> tokens, Pass pass) {
-  KVANT_CHECK(!tokens.empty() && tokens.size() <= engine_->options_.max_scoring_rows);
-  const size_t vocabulary = engine_->model_.config.vocabulary;
-  logits_.resize(engine_->options_.max_scoring_rows * vocabulary);
-  Run(tokens, pass, logits_.data());
-  return std::span(logits_).first(tokens.size() * vocabulary);
+void ScoringSequence::Advance(std::span<const TokenId> tokens, Pass pass,
+                              std::span<float> logits) {
+  KVANT_CHECK(logits.size() >= tokens.size() * engine_->model_.config.vocabulary);
+  Run(tokens, pass, logits.data());
 }
 
 void ScoringSequence::Skip(std::span<const TokenId> tokens, Pass pass) {

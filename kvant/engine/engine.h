@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "kvant/cache/block_pool.h"
+#include "kvant/cache/block_table.h"
 #include "kvant/cache/prefix_index.h"
 #include "kvant/core/thread_pool.h"
 #include "kvant/engine/model.h"
@@ -33,9 +34,8 @@ struct EngineOptions {
   uint32_t prefill_chunk = 256;  // tokens; chunks end on multiples of it
   uint32_t max_batch = 16;       // sequences that decode together, at most 64
   uint32_t max_waiting = 1024;   // requests
-  uint32_t max_scoring_rows = 128;  // rows of logits a ScoringSequence returns at once
-  // Concurrent ScoringSequences whose logits the budget must hold.
-  uint32_t scoring_buffers = 0;
+  // Bytes of logits that a caller of ScoringSequence holds: part of the budget.
+  uint64_t scoring_bytes = 0;
   std::function<double()> clock;  // seconds; empty: the steady clock
 };
 
@@ -53,14 +53,15 @@ class ScoringSequence {
   ScoringSequence(const ScoringSequence&) = delete;
   ScoringSequence& operator=(const ScoringSequence&) = delete;
 
-  // Appends tokens in one step and returns the logits of each, [tokens, vocabulary], valid until
-  // the next call. kDecode runs them one by one, as generation would.
-  // REQUIRES: 1 … max_scoring_rows tokens, within the length given at the start.
-  std::span<const float> Advance(std::span<const TokenId> tokens, Pass pass);
-  // The same without logits: as many tokens as wanted.
+  // Appends tokens and writes the logits of each, [tokens, vocabulary]. kDecode runs them one by
+  // one, as generation would. REQUIRES: within the length given at the start.
+  void Advance(std::span<const TokenId> tokens, Pass pass, std::span<float> logits);
+  // The same without logits.
   void Skip(std::span<const TokenId> tokens, Pass pass);
 
-  uint64_t tokens() const;
+  uint64_t tokens() const { return blocks_.tokens(); }
+  // Bytes of the blocks it holds.
+  uint64_t held_bytes() const { return blocks_.held_bytes(); }
 
  private:
   friend class Engine;
@@ -71,7 +72,6 @@ class ScoringSequence {
   PlanId plan_;
   uint64_t reserved_bytes_;
   BlockTable blocks_;
-  std::vector<float> logits_;
 };
 
 class Engine {

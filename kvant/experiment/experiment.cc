@@ -1,0 +1,357 @@
+#include "kvant/experiment/experiment.h"
+
+#include <fmt/format.h>
+#include <sys/resource.h>
+#include <sys/utsname.h>
+
+#include <algorithm>
+#include <chrono>
+#include <fstream>
+#include <utility>
+
+#include "kvant/calibrate/calibrate.h"
+#include "kvant/calibrate/scale_file.h"
+#include "kvant/core/bytes.h"
+#include "kvant/core/error.h"
+#include "kvant/experiment/divergence_run.h"
+#include "kvant/experiment/generation_run.h"
+#include "kvant/experiment/run_context.h"
+#include "kvant/kernel/isa.h"
+
+namespace kvant {
+
+namespace {
+
+bool AnyOf(const std::vector<bool>& flags) {
+  return std::find(flags.begin(), flags.end(), true) != flags.end();
+}
+
+std::string CpuName() {
+  std::ifstream file("/proc/cpuinfo");
+  for (std::string line; std::getline(file, line);) {
+    if (line.starts_with("model name")) return line.substr(line.find(':') + 2);
+  }
+  return "unknown";
+}
+
+Json EnvironmentJson(const Engine& engine) {
+  utsname system{};
+  ::uname(&system);
+  return {{"cpu", CpuName()},
+          {"cpus", std::thread::hardware_concurrency()},
+          {"isa", IsaName(ActiveIsa())},
+          {"threads", engine.options().num_threads},
+          {"memory_budget_bytes", engine.options().memory_bytes},
+          {"os", fmt::format("{} {}", system.sysname, system.release)},
+          {"compiler", __VERSION__}};
+}
+
+Json ConfigJson(const ExperimentConfig& config, const Engine& engine, const TextSplit& text) {
+  const ModelConfig& model = engine.model().config;
+  const KvGeometry& geometry = engine.model().geometry;
+  Json groups = Json::array();
+  for (const ExperimentGroup& group : config.groups) {
+    groups.push_back({{"name", group.name},
+                      {"plan", group.plan},
+                      {"role", GroupRoleName(group.role)}});
+  }
+  const ExperimentSizes& s = config.sizes;
+  return {{"preset", config.preset},
+          {"seed", config.seed},
+          {"groups", groups},
+          {"buckets", s.buckets},
+          {"documents", s.documents},
+          {"haystacks", s.haystacks},
+          {"free_runs", s.free_runs},
+          {"free_run_tokens", s.free_run_tokens},
+          {"decode_check_tokens", s.decode_check_tokens},
+          {"calibration_sequences", s.calibration_sequences},
+          {"calibration_length", s.calibration_length},
+          {"scale_file", config.scale_file},
+          {"layer_sensitivity", config.layer_sensitivity},
+          {"needles", config.needles},
+          {"speed", config.measure_speed},
+          {"calibration_sha256", text.CalibrationDigest()},
+          {"evaluation_sha256", text.EvaluationDigest()},
+          {"calibration_tokens", text.calibration_tokens()},
+          {"evaluation_tokens", text.evaluation_tokens()},
+          {"model",
+           {{"name", model.name},
+            {"architecture", model.architecture},
+            {"sha256", Hex(engine.model().digest)},
+            {"layers", model.num_layers},
+            {"kv_heads", model.num_kv_heads},
+            {"query_heads", model.num_heads},
+            {"head_dim", model.head_dim},
+            {"context_length", model.context_length},
+            {"k_bias", AnyOf(geometry.has_k_bias)},
+            {"sliding_window_layers",
+             std::count(geometry.sliding_window.begin(), geometry.sliding_window.end(), true)}}}};
+}
+
+bool NeedsScales(const std::string& plan) {
+  return NeedsStaticScales(ParseKvFormat(plan.substr(0, plan.find(",skip="))));
+}
+
+StreamFormat StaticStream(const std::string& plan) {
+  const KvFormat format = ParseKvFormat(plan.substr(0, plan.find(",skip=")));
+  return format.k.source == ScaleSource::kStatic ? format.k : format.v;
+}
+
+uint64_t CalibrationLength(const ExperimentConfig& config) {
+  return config.sizes.calibration_length != 0
+             ? config.sizes.calibration_length
+             : *std::max_element(config.sizes.buckets.begin(), config.sizes.buckets.end());
+}
+
+// Scales for a group, from the user's file, from an earlier start of this run, or found now.
+std::shared_ptr<const ScaleSet> ScalesFor(const RunContext& context, const std::string& plan) {
+  const StreamFormat stream = StaticStream(plan);
+  if (!context.config.scale_file.empty()) {
+    return std::make_shared<ScaleSet>(ReadScaleFile(context.config.scale_file,
+                                                    context.engine.model().geometry,
+                                                    Hex(context.engine.model().digest))
+                                          .scales);
+  }
+  const std::string name = fmt::format("scales-{}-{}", static_cast<int>(stream.codec),
+                                       static_cast<int>(stream.granularity));
+  const std::filesystem::path prefix = context.config.out / name;
+  const std::string key = "calibration/" + name;
+  if (context.Has(key) && std::filesystem::exists(prefix.string() + ".json")) {
+    return std::make_shared<ScaleSet>(ReadScaleFile(prefix.string() + ".json",
+                                                    context.engine.model().geometry,
+                                                    Hex(context.engine.model().digest))
+                                          .scales);
+  }
+  CalibrationOptions options;
+  options.codec = stream.codec;
+  options.granularity = stream.granularity;
+  uint64_t last = 0;
+  const CalibratedScales scales =
+      Calibrate(&context.engine,
+                context.text.CalibrationWindows(context.config.sizes.calibration_sequences,
+                                                CalibrationLength(context.config)),
+                options, [&](uint64_t done, uint64_t) {
+                  context.CheckStop();
+                  context.Worked("calibration", done - std::exchange(last, done));
+                });
+  WriteScaleFiles(prefix, scales);
+  StoredSample sample;
+  sample.key = key;
+  sample.kind = "calibration";
+  sample.payload = {{"file", prefix.string() + ".json"},
+                    {"sha256", Hex(ScaleSetDigest(scales.scales))},
+                    {"tokens", scales.provenance.tokens},
+                    {"sequences", scales.provenance.sequence_lengths.size()}};
+  context.Put(std::move(sample));
+  return std::make_shared<ScaleSet>(scales.scales);
+}
+
+std::string ScaleSourceOf(const KvPlan& plan) {
+  bool dynamic = false;
+  bool unit = false;
+  for (const KvFormat& format : plan.layers) {
+    if (NeedsStaticScales(format)) return "static (calibrated)";
+    dynamic = dynamic || format.k.source == ScaleSource::kDynamic ||
+              format.v.source == ScaleSource::kDynamic;
+    unit = unit || IsQuantized(format);
+  }
+  return dynamic ? "dynamic" : unit ? "unit" : "none";
+}
+
+void StoreGroup(const RunContext& context, const RunGroup& group) {
+  const std::string key = "group/" + group.group.name;
+  if (context.Has(key)) return;
+  const PlanLayout& layout = context.engine.plan(group.plan).layout;
+  const ModelConfig& model = context.engine.model().config;
+  const uint64_t longest = *std::max_element(context.config.sizes.buckets.begin(),
+                                             context.config.sizes.buckets.end());
+  const double bytes = SealedBytesPerToken(layout);
+  StoredSample sample;
+  sample.key = key;
+  sample.kind = "group";
+  sample.group = group.group.name;
+  sample.payload = {
+      {"name", group.group.name},
+      {"plan", group.group.plan},
+      {"role", GroupRoleName(group.group.role)},
+      {"digest", Hex(PlanDigest(layout.plan))},
+      {"description", DescribePlan(layout.plan)},
+      {"scale_source", ScaleSourceOf(layout.plan)},
+      {"bytes_per_token_formula", bytes},
+      {"bits_per_value", bytes * 8 / (2.0 * model.num_layers * model.num_kv_heads *
+                                      model.head_dim)},
+      {"sequences_that_fit",
+       {{"tokens", longest},
+        {"count", SequencesThatFit(*layout.cache, context.engine.budget().pool, longest,
+                                   context.engine.options().prefill_chunk)}}}};
+  context.Put(std::move(sample));
+}
+
+void StoreMemory(const RunContext& context) {
+  rusage usage{};
+  ::getrusage(RUSAGE_SELF, &usage);
+  const MemoryBudget& budget = context.engine.budget();
+  const PoolUsage pool = context.engine.pool_usage();
+  StoredSample sample;
+  sample.key = "memory";
+  sample.kind = "memory";
+  sample.payload = {{"budget_bytes", budget.total},
+                    {"weights_bytes", budget.weights},
+                    {"workspace_bytes", budget.workspace},
+                    {"logits_bytes", budget.logits},
+                    {"tokenizer_bytes", budget.tokenizer},
+                    {"pool_bytes", budget.pool},
+                    {"peak_process_bytes", static_cast<uint64_t>(usage.ru_maxrss) * 1024},
+                    {"used_bytes", pool.used_bytes},
+                    {"fragmented_bytes", pool.fragmented_bytes}};
+  context.Put(std::move(sample));
+}
+
+uint64_t TotalWork(const ExperimentConfig& config, const KvGeometry& geometry) {
+  uint64_t work = DivergenceWork(config) + FreeRunWork(config);
+  if (config.needles) work += NeedleWork(config);
+  if (config.measure_speed) work += SpeedWork(config);
+  if (!config.layer_sensitivity.empty()) {
+    work += 2 * config.sizes.buckets.front() * geometry.num_layers;
+  }
+  for (const ExperimentGroup& group : config.groups) {
+    if (config.scale_file.empty() && NeedsScales(group.plan)) {
+      work += config.sizes.calibration_sequences * CalibrationLength(config);
+    }
+  }
+  return work;
+}
+
+double MeasureTokensPerSecond(Engine* engine) {
+  const PlanId plan = engine->AddPlan(MakeKvPlan("bf16", engine->model().geometry));
+  constexpr uint64_t kTokens = 256;
+  const std::vector<TokenId> tokens(std::min(kTokens, engine->max_context()), 1);
+  const auto sequence = engine->StartScoring(plan, tokens.size());
+  const auto start = std::chrono::steady_clock::now();
+  sequence->Skip(tokens, Pass::kPrefill);
+  const double seconds =
+      std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  return static_cast<double>(tokens.size()) / seconds;
+}
+
+}  // namespace
+
+void RunContext::CheckStop() const {
+  if (stop != nullptr && stop->load()) {
+    throw Error(ErrorCode::kCancelled, "stopped; what was measured is stored",
+                "the same command goes on from here");
+  }
+}
+
+std::vector<ExperimentGroup> DefaultGroups(const KvGeometry& geometry) {
+  const bool biased = AnyOf(geometry.has_k_bias);
+  const bool all_biased = biased && std::find(geometry.has_k_bias.begin(),
+                                              geometry.has_k_bias.end(),
+                                              false) == geometry.has_k_bias.end();
+  std::vector<ExperimentGroup> groups;
+  if (all_biased) {
+    groups.push_back({"bf16", "bf16+bias_removed", GroupRole::kBaseline});
+    groups.push_back({"bf16_plain", "bf16", GroupRole::kGroup});
+  } else {
+    groups.push_back({"bf16", "bf16", GroupRole::kBaseline});
+  }
+  groups.push_back({"fp32", "fp32", GroupRole::kFloor});
+  groups.push_back({"fp8_e4m3", "fp8_e4m3", GroupRole::kGroup});
+  groups.push_back({"fp8_calibrated", "fp8_e4m3:static:head", GroupRole::kGroup});
+  groups.push_back({"int8", all_biased ? "int8+bias_removed" : "int8", GroupRole::kCandidate});
+  if (AnyOf(geometry.sliding_window)) {
+    groups.push_back({"int8_skip", "int8,skip=sliding_window", GroupRole::kGroup});
+    groups.push_back({"fp8_skip", "fp8_e4m3,skip=sliding_window", GroupRole::kGroup});
+  }
+  groups.push_back({"int2_control", "int2", GroupRole::kNegativeControl});
+  return groups;
+}
+
+int64_t RunExperiment(const ExperimentConfig& config, Engine* engine, Store* store,
+                      const std::atomic<bool>* stop,
+                      const std::function<void(const ExperimentProgress&)>& progress) {
+  const TextSplit text(*engine->model().tokenizer, config.texts);
+  const Json config_json = ConfigJson(config, *engine, text);
+  Json stored_config = config_json;
+  stored_config["command"] = config.command;
+  RunContext context{config, *engine, text, *store, 0, {}, stop, {}};
+  context.run = store->StartRun(Hex(Sha256Of(config_json.dump())), stored_config,
+                                EnvironmentJson(*engine));
+  ExperimentProgress state;
+  state.total = TotalWork(config, engine->model().geometry);
+  context.worked = [&](const std::string& what, uint64_t tokens) {
+    state.what = what;
+    state.done += tokens;
+    if (progress) progress(state);
+  };
+  for (const ExperimentGroup& group : config.groups) {
+    const std::shared_ptr<const ScaleSet> scales =
+        NeedsScales(group.plan) ? ScalesFor(context, group.plan) : nullptr;
+    const PlanId plan =
+        engine->AddPlan(MakeKvPlan(group.plan, engine->model().geometry, scales));
+    context.groups.push_back({group, plan});
+    StoreGroup(context, context.groups.back());
+  }
+  RunDivergence(context);
+  if (config.needles) RunNeedles(context);
+  RunFreeRuns(context);
+  if (config.measure_speed) RunSpeed(context);
+  if (!config.layer_sensitivity.empty()) RunLayerSensitivity(context, config.layer_sensitivity);
+  StoreMemory(context);
+  store->FinishRun(context.run);
+  return context.run;
+}
+
+Preflight CheckExperiment(const ExperimentConfig& config, Engine* engine) {
+  Preflight preflight;
+  const TextSplit text(*engine->model().tokenizer, config.texts);
+  const uint64_t longest =
+      *std::max_element(config.sizes.buckets.begin(), config.sizes.buckets.end());
+  text.EvaluationWindows(config.sizes.documents, longest);
+  for (const ExperimentGroup& group : config.groups) {
+    if (!NeedsScales(group.plan)) {
+      MakeKvPlan(group.plan, engine->model().geometry);
+    } else if (config.scale_file.empty()) {
+      text.CalibrationWindows(config.sizes.calibration_sequences, CalibrationLength(config));
+    }
+  }
+  preflight.total_tokens = TotalWork(config, engine->model().geometry);
+  preflight.tokens_per_second = MeasureTokensPerSecond(engine);
+  // Logits of every scored position and attention over long contexts cost about a third more than
+  // the probe's bare prefill.
+  constexpr double kOverhead = 1.35;
+  preflight.estimated_seconds =
+      kOverhead * static_cast<double>(preflight.total_tokens) / preflight.tokens_per_second;
+  for (const ExperimentGroup& group : config.groups) {
+    preflight.lines.push_back(
+        fmt::format("group {:<16} {} ({})", group.name, group.plan, GroupRoleName(group.role)));
+  }
+  std::vector<std::string> buckets;
+  for (const uint64_t bucket : config.sizes.buckets) buckets.push_back(FormatTokens(bucket));
+  preflight.lines.push_back(fmt::format(
+      "buckets {}; {} documents and {} haystacks each; {} tokens to run at {:.0f} tokens/s: about "
+      "{:.0f} s",
+      fmt::join(buckets, ", "), config.sizes.documents, config.sizes.haystacks,
+      preflight.total_tokens, preflight.tokens_per_second, preflight.estimated_seconds));
+  return preflight;
+}
+
+double FitTimeBudget(double budget_seconds, ExperimentConfig* config, Engine* engine) {
+  for (;;) {
+    const double estimate = CheckExperiment(*config, engine).estimated_seconds;
+    ExperimentSizes& sizes = config->sizes;
+    const bool smallest =
+        sizes.documents == 1 && sizes.haystacks <= 1 && sizes.free_runs <= 1;
+    if (estimate <= budget_seconds || smallest) return estimate;
+    const double factor = std::clamp(budget_seconds / estimate, 0.3, 0.9);
+    const auto shrink = [factor](uint64_t value) {
+      return std::max<uint64_t>(1, static_cast<uint64_t>(static_cast<double>(value) * factor));
+    };
+    sizes.documents = shrink(sizes.documents);
+    sizes.haystacks = shrink(sizes.haystacks);
+    sizes.free_runs = shrink(sizes.free_runs);
+  }
+}
+
+}  // namespace kvant

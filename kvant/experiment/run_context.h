@@ -1,0 +1,42 @@
+// What the parts of a running experiment share.
+#pragma once
+
+#include <atomic>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "kvant/engine/engine.h"
+#include "kvant/experiment/experiment_config.h"
+#include "kvant/experiment/text_split.h"
+#include "kvant/store/store.h"
+
+namespace kvant {
+
+struct RunGroup {
+  ExperimentGroup group;
+  PlanId plan = 0;
+};
+
+// Work is counted in tokens that a model runs over, so that progress and its end can be told.
+struct RunContext {
+  const ExperimentConfig& config;
+  Engine& engine;
+  const TextSplit& text;
+  Store& store;
+  int64_t run = 0;
+  std::vector<RunGroup> groups;  // the baseline first
+  const std::atomic<bool>* stop = nullptr;
+  std::function<void(const std::string& what, uint64_t tokens)> worked;  // may be empty
+
+  const RunGroup& baseline() const { return groups.front(); }
+  bool Has(const std::string& key) const { return store.Has(run, key); }
+  void Put(StoredSample sample) const { store.Put(run, sample); }
+  void Worked(const std::string& what, uint64_t tokens) const {
+    if (worked) worked(what, tokens);
+  }
+  // Throws Error{kCancelled} if the user asked to stop; everything measured so far is stored.
+  void CheckStop() const;
+};
+
+}  // namespace kvant
