@@ -3,11 +3,13 @@
 #include <sys/resource.h>
 
 #include <atomic>
+#include <chrono>
 #include <csignal>
 #include <filesystem>
 #include <fstream>
 #include <numeric>
 #include <set>
+#include <thread>
 #include <vector>
 
 #include "kvant/core/error.h"
@@ -52,6 +54,58 @@ TEST(ThreadPool, AnExceptionReachesTheCallerAndThePoolLivesOn) {
                                   if (index == 4) throw Error(ErrorCode::kIo, "x");
                                 }),
                Error);
+  std::atomic<int> runs = 0;
+  pool.ParallelFor(10, [&](size_t, size_t) { ++runs; });
+  EXPECT_EQ(runs, 10);
+}
+
+// Short loops find the workers spinning, those after a pause find them asleep: neither may lose an
+// index or a wake-up.
+TEST(ThreadPool, LoopsInQuickSuccessionAndAfterPausesAllComplete) {
+  ThreadPool pool(3);
+  std::atomic<size_t> runs = 0;
+  size_t expected = 0;
+  for (size_t round = 0; round < 3000; ++round) {
+    const size_t count = 2 + round % 7;
+    pool.ParallelFor(count, [&](size_t, size_t) { runs.fetch_add(1, std::memory_order_relaxed); });
+    expected += count;
+    ASSERT_EQ(runs, expected);
+    if (round % 100 == 0) std::this_thread::sleep_for(std::chrono::microseconds(round % 300));
+  }
+}
+
+TEST(ThreadPool, WhatABodyWroteIsVisibleToTheCaller) {
+  ThreadPool pool(4);
+  std::vector<size_t> written(64);
+  for (size_t round = 1; round < 500; ++round) {
+    pool.ParallelFor(written.size(), [&](size_t index, size_t) { written[index] = round; });
+    for (const size_t value : written) ASSERT_EQ(value, round);
+  }
+}
+
+// The two indices wait for each other, so two threads run them; the caller's ends first, and the
+// caller must block until the other one is done.
+TEST(ThreadPool, ALongIndexIsWaitedFor) {
+  ThreadPool pool(2);
+  for (int round = 0; round < 3; ++round) {
+    std::atomic<int> begun = 0;
+    std::atomic<int> done = 0;
+    pool.ParallelFor(2, [&](size_t, size_t worker) {
+      ++begun;
+      while (begun < 2) std::this_thread::yield();
+      if (worker != 0) std::this_thread::sleep_for(std::chrono::milliseconds(2));
+      ++done;
+    });
+    EXPECT_EQ(done, 2);
+  }
+}
+
+TEST(ThreadPool, EveryIndexThrowsAndTheLoopStillEnds) {
+  ThreadPool pool(4);
+  for (int round = 0; round < 200; ++round) {
+    EXPECT_THROW(
+        pool.ParallelFor(50, [](size_t, size_t) { throw Error(ErrorCode::kIo, "x"); }), Error);
+  }
   std::atomic<int> runs = 0;
   pool.ParallelFor(10, [&](size_t, size_t) { ++runs; });
   EXPECT_EQ(runs, 10);

@@ -1,8 +1,11 @@
 // A fixed set of worker threads for data-parallel loops.
 #pragma once
 
+#include <atomic>
 #include <condition_variable>
 #include <cstddef>
+#include <cstdint>
+#include <exception>
 #include <functional>
 #include <mutex>
 #include <thread>
@@ -29,18 +32,29 @@ class ThreadPool {
 
  private:
   void WorkerLoop(size_t worker);
+  // Runs indices until none is left to claim.
   void RunIndices(size_t worker);
+  void RunIndex(size_t index, size_t worker);
+  // Returns true when there are indices to claim, false when the pool stops. Spins for a moment
+  // before it blocks: decoding one token makes hundreds of loops a few microseconds apart.
+  bool AwaitWork();
+  void AwaitDone();
+
+  // The current loop. A thread that claimed an index may read body_ and count_: they stay until
+  // that index is done.
+  const std::function<void(size_t, size_t)>* body_ = nullptr;
+  size_t count_ = 0;
+  std::exception_ptr failure_;  // under mutex_
+
+  std::atomic<int64_t> unclaimed_ = 0;  // indices of the loop; below zero after it, harmlessly
+  std::atomic<size_t> unfinished_ = 0;
 
   std::mutex mutex_;
   std::condition_variable work_ready_;
   std::condition_variable work_done_;
-  const std::function<void(size_t, size_t)>* body_ = nullptr;
-  size_t count_ = 0;
-  size_t next_ = 0;  // guarded by atomic access through std::atomic_ref
-  size_t running_ = 0;
-  size_t generation_ = 0;
-  bool stopping_ = false;
-  std::exception_ptr failure_;
+  std::atomic<size_t> sleeping_workers_ = 0;
+  std::atomic<bool> caller_sleeps_ = false;
+  std::atomic<bool> stopping_ = false;
   std::vector<std::thread> threads_;
 };
 
