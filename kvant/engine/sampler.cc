@@ -8,6 +8,7 @@
 
 #include "kvant/core/error.h"
 #include "kvant/core/random.h"
+#include "kvant/kernel/vector_ops.h"
 
 namespace kvant {
 
@@ -35,12 +36,6 @@ void KeepTop(std::vector<Candidate>* candidates, size_t count) {
                      candidates->end(), MoreProbable);
     candidates->resize(count);
   }
-}
-
-double SumOfExponentials(std::span<const float> logits, float maximum) {
-  double sum = 0;
-  for (const float logit : logits) sum += std::exp(static_cast<double>(logit) - maximum);
-  return sum;
 }
 
 // The smallest set of most probable candidates whose probability reaches top_p. Looks at ever
@@ -78,16 +73,16 @@ void ValidateSampling(const SamplingParameters& p, uint32_t vocabulary) {
                p.temperature, "between 0 and 100");
   RequireRange(finite(p.top_p) && p.top_p > 0 && p.top_p <= 1, "top_p", p.top_p, "in (0, 1]");
   RequireRange(finite(p.min_p) && p.min_p >= 0 && p.min_p < 1, "min_p", p.min_p, "in [0, 1)");
-  RequireRange(finite(p.repetition_penalty) && p.repetition_penalty > 0 &&
-                   p.repetition_penalty <= 100,
-               "repetition_penalty", p.repetition_penalty, "in (0, 100]");
+  RequireRange(
+      finite(p.repetition_penalty) && p.repetition_penalty > 0 && p.repetition_penalty <= 100,
+      "repetition_penalty", p.repetition_penalty, "in (0, 100]");
   RequireRange(finite(p.frequency_penalty) && std::fabs(p.frequency_penalty) <= 100,
                "frequency_penalty", p.frequency_penalty, "between -100 and 100");
   RequireRange(finite(p.presence_penalty) && std::fabs(p.presence_penalty) <= 100,
                "presence_penalty", p.presence_penalty, "between -100 and 100");
   for (const auto& [token, bias] : p.logit_bias) {
-    RequireRange(token >= 0 && static_cast<uint32_t>(token) < vocabulary, "logit_bias token",
-                 token, "inside the vocabulary");
+    RequireRange(token >= 0 && static_cast<uint32_t>(token) < vocabulary, "logit_bias token", token,
+                 "inside the vocabulary");
     RequireRange(finite(bias), "logit_bias", bias, "finite");
   }
 }
@@ -102,11 +97,11 @@ TokenId ArgMax(std::span<const float> logits) {
 
 SampledToken LogProbabilities(std::span<const float> logits, TokenId token, size_t top) {
   const float maximum = logits[static_cast<size_t>(ArgMax(logits))];
-  const double log_sum = maximum + std::log(SumOfExponentials(logits, maximum));
+  const double log_sum =
+      maximum + std::log(SumOfExponentials(logits.data(), logits.size(), maximum));
   SampledToken result;
   result.token = token;
-  result.log_probability =
-      static_cast<float>(logits[static_cast<size_t>(token)] - log_sum);
+  result.log_probability = static_cast<float>(logits[static_cast<size_t>(token)] - log_sum);
   if (top == 0) return result;
   std::vector<Candidate> candidates(logits.size());
   for (size_t i = 0; i < logits.size(); ++i) {
@@ -146,8 +141,7 @@ TokenId Sampler::Sample(std::span<const float> logits, uint64_t position) {
     for (const auto& [token, count] : output_counts_) {
       if (!prompt_counts_.contains(token)) repeat(token);
       adjusted_[static_cast<size_t>(token)] -=
-          parameters_.frequency_penalty * static_cast<float>(count) +
-          parameters_.presence_penalty;
+          parameters_.frequency_penalty * static_cast<float>(count) + parameters_.presence_penalty;
     }
     for (const auto& [token, bias] : parameters_.logit_bias) {
       adjusted_[static_cast<size_t>(token)] += bias;

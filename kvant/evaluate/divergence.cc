@@ -6,6 +6,7 @@
 
 #include "kvant/core/error.h"
 #include "kvant/evaluate/statistics.h"
+#include "kvant/kernel/vector_ops.h"
 
 namespace kvant {
 
@@ -24,10 +25,8 @@ LogSoftmax Normalise(std::span<const float> logits) {
     if (logits[i] > logits[result.top]) result.top = i;
   }
   if (!result.finite) return result;
-  const double maximum = logits[result.top];
-  double sum = 0;
-  for (const float logit : logits) sum += std::exp(logit - maximum);
-  result.log_sum = maximum + std::log(sum);
+  const float maximum = logits[result.top];
+  result.log_sum = maximum + std::log(SumOfExponentials(logits.data(), logits.size(), maximum));
   return result;
 }
 
@@ -56,13 +55,8 @@ PositionDivergence Diverge(std::span<const float> baseline, std::span<const floa
     result.kld = std::numeric_limits<float>::quiet_NaN();
     return result;
   }
-  double kld = 0;
-  for (size_t i = 0; i < baseline.size(); ++i) {
-    const double log_p = baseline[i] - p.log_sum;
-    // Terms below e^-60 add nothing that float64 could hold.
-    if (log_p < -60) continue;
-    kld += std::exp(log_p) * (log_p - (candidate[i] - q.log_sum));
-  }
+  const double kld =
+      KlDivergence(baseline.data(), p.log_sum, candidate.data(), q.log_sum, baseline.size());
   result.kld = static_cast<float>(std::max(kld, 0.0));
   const auto n = static_cast<size_t>(next);
   result.log_p_baseline = static_cast<float>(baseline[n] - p.log_sum);
