@@ -46,11 +46,11 @@ int main(int argc, char** argv) {
   app.footer("Exit codes: 0 done or ship, 1 do not ship, 2 usage, 3 input or environment, "
              "4 internal, 5 canary, 6 inconclusive.");
   kvant::CommandBody body;
-
+  kvant::AddExperimentCommand(&app, &body);
   kvant::AddCalibrateCommand(&app, &body);
   kvant::AddGenerateCommand(&app, &body);
   kvant::AddInspectCommand(&app, &body);
-
+  kvant::AddReportCommand(&app, &body);
   kvant::AddProbeCommand(&app, &body);
   try {
     app.parse(argc, argv);

@@ -56,7 +56,10 @@ class Statement {
     return *this;
   }
   Statement& Bind(int index, const std::vector<uint8_t>& bytes) {
-    Check(sqlite3_bind_blob64(statement_, index, bytes.data(), bytes.size(), SQLITE_TRANSIENT));
+    // An empty vector's null pointer would bind NULL, not an empty blob.
+    Check(bytes.empty() ? sqlite3_bind_zeroblob(statement_, index, 0)
+                        : sqlite3_bind_blob64(statement_, index, bytes.data(), bytes.size(),
+                                              SQLITE_TRANSIENT));
     return *this;
   }
 
