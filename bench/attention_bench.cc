@@ -9,14 +9,13 @@
 #include <chrono>
 #include <cstdint>
 #include <memory>
-#include <numeric>
 #include <span>
 #include <string>
-#include <thread>
 #include <utility>
 #include <vector>
 
 #include "bench/random_vector.h"
+#include "bench/read_bandwidth.h"
 #include "kvant/core/thread_pool.h"
 #include "kvant/kernel/attention.h"
 #include "kvant/kernel/isa.h"
@@ -27,39 +26,10 @@ namespace {
 
 constexpr uint32_t kNumKvHeads = 2;
 constexpr uint32_t kHeadDim = 64;
-// The caches together, and the array of the plain read: more than a last-level cache holds.
+// The caches together: more than a last-level cache holds.
 constexpr uint64_t kCachesBytes = 64ULL << 20;
-constexpr uint64_t kPlainReadBytes = 256ULL << 20;
 constexpr const char* kFormats[] = {"bf16", "fp8_e4m3", "int8",
                                     "int4", "q8_0",     "int4_per_token_head"};
-
-size_t NumThreads() { return std::max(1U, std::thread::hardware_concurrency()); }
-
-// Bytes per second of all threads summing one array, the best of several passes.
-double MeasureReadBandwidth() {
-  ThreadPool pool(NumThreads());
-  std::vector<uint64_t> words(kPlainReadBytes / sizeof(uint64_t), 1);
-  constexpr size_t kPieces = 64;
-  const size_t piece = words.size() / kPieces;
-  double best_seconds = 1e9;
-  for (int pass = 0; pass < 8; ++pass) {
-    std::vector<uint64_t> sums(kPieces);
-    const auto start = std::chrono::steady_clock::now();
-    pool.ParallelFor(kPieces, [&](size_t index, size_t) {
-      const uint64_t* first = words.data() + index * piece;
-      sums[index] = std::accumulate(first, first + piece, uint64_t{0});
-    });
-    benchmark::DoNotOptimize(sums.data());
-    const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
-    best_seconds = std::min(best_seconds, seconds.count());
-  }
-  return static_cast<double>(kPlainReadBytes) / best_seconds;
-}
-
-double ReadBandwidth() {
-  static const double bandwidth = MeasureReadBandwidth();
-  return bandwidth;
-}
 
 // Codes, scales and offsets that a query at the last position reads.
 uint64_t BytesRead(const LayerLayout& layout, uint64_t tokens) {
