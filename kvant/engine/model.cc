@@ -1,13 +1,11 @@
 #include "kvant/engine/model.h"
 
-#include "kvant/model/gguf/gguf_file.h"
-
 namespace kvant {
 
-Model LoadModel(const std::filesystem::path& path) {
-  const GgufFile file = GgufFile::Open(path);
+Model LoadModel(const std::filesystem::path& path) { return LoadModel(GgufFile::Open(path)); }
+
+Model LoadModel(const GgufFile& file) {
   Model model;
-  model.path = path;
   model.config = ReadModelConfig(file);
   const TokenizerData tokenizer = ReadTokenizerData(file);
   model.tokenizer = MakeTokenizer(tokenizer);

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "kvant/core/sha256.h"
+#include "kvant/model/gguf/gguf_file.h"
 #include "kvant/model/model_config.h"
 #include "kvant/model/tokenizer/tokenizer.h"
 #include "kvant/model/weights.h"
@@ -13,7 +14,6 @@
 namespace kvant {
 
 struct Model {
-  std::filesystem::path path;
   Digest digest{};  // SHA-256 of the file
   ModelConfig config;
   ModelWeights weights;
@@ -25,5 +25,6 @@ struct Model {
 
 // Throws Error on anything the file breaks a rule of; nothing is left half loaded.
 Model LoadModel(const std::filesystem::path& path);
+Model LoadModel(const GgufFile& file);
 
 }  // namespace kvant
