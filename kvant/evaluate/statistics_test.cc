@@ -11,7 +11,7 @@
 namespace kvant {
 namespace {
 
-// Expected numbers: scipy 1.11 (binomtest, beta.ppf, t.ppf) and statsmodels 0.14
+// Expected numbers: scipy 1.17 (binomtest, beta.ppf, t.ppf) and statsmodels 0.15
 // (proportion_confint, multipletests); tests/statistics/make_golden.py prints them.
 TEST(Statistics, ExactTestsMatchScipy) {
   EXPECT_NEAR(McNemarTwoSided(9, 1), 0.021484375, 1e-12);
