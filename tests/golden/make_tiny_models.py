@@ -26,6 +26,7 @@ PROMPT_TOKENS = 96
 PROMPT_STEP = 2
 PROMPT_TAIL = 8
 VOCABULARY = 288
+EPSILON = 0.02  # large, so that a forward pass that takes another one shows it
 # Frequencies of every kind (kept, blended, divided) among the 16 of head_dim 32.
 LLAMA3_ROPE = {"factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0,
                "original_max_position_embeddings": 64}
@@ -41,9 +42,9 @@ class Shape:
     layers: int = 2
     hidden: int = 64
     feed_forward: int = 96
-    heads: int = 4
-    kv_heads: int = 2
-    head_dim: int = 16
+    heads: int = 2
+    kv_heads: int = 1
+    head_dim: int = 32
     rope_base: float = 10000.0
     tied: bool = False
     window: int = 0
@@ -56,23 +57,21 @@ def llama_of_type(weight_type):
     if weight_type in K_QUANTS:
         # Their blocks are 256 weights long; one layer keeps the files small.
         return Shape("llama", weight_type, layers=1, hidden=256, feed_forward=256, heads=4,
-                     kv_heads=1, head_dim=64, tied=True)
+                     head_dim=64, tied=True)
     if weight_type in ("F32", "F16", "BF16"):  # rows that fill no vector register evenly
-        return Shape("llama", weight_type, hidden=48, feed_forward=72, heads=3, kv_heads=1,
-                     tied=True)
+        return Shape("llama", weight_type, hidden=48, feed_forward=72, heads=3, tied=True)
     return Shape("llama", weight_type)
 
 
-GEMMA = Shape("gemma3", layers=7, feed_forward=64, heads=2, kv_heads=1, window=24,
-              rope_base=1e6, tied=True)
+GEMMA = Shape("gemma3", layers=7, feed_forward=64, heads=4, window=24, rope_base=1e6, tied=True)
 MODELS = {f"llama-{kind.lower()}": llama_of_type(kind) for kind in [
     "F32", "F16", "BF16", "Q8_0", "Q4_0", "Q4_1", "Q5_0", "Q5_1", "Q4_K", "Q5_K", "Q6_K"]}
 MODELS |= {
-    "llama3-rope": Shape("llama", heads=2, kv_heads=1, head_dim=32, llama3=True),
-    "qwen2-bias": Shape("qwen2", heads=4, kv_heads=1, rope_base=1e6, biases=True),
-    "qwen3": Shape("qwen3", heads=4, kv_heads=2, head_dim=32, rope_base=1e6),
+    "llama3-rope": Shape("llama", llama3=True),
+    "qwen2-bias": Shape("qwen2", heads=4, rope_base=1e6, biases=True),
+    "qwen3": Shape("qwen3", heads=4, kv_heads=2, rope_base=1e6),
     "gemma3-window": GEMMA,
-    "gemma3-linear-rope": dataclasses.replace(GEMMA, rope_linear=8.0),
+    "gemma3-linear-rope": dataclasses.replace(GEMMA, weight_type="Q4_0", layers=6, rope_linear=8.0),
 }
 
 
@@ -97,7 +96,7 @@ class Writer:
         out.add_feed_forward_length(shape.feed_forward)
         out.add_head_count(shape.heads)
         out.add_head_count_kv(shape.kv_heads)
-        out.add_layer_norm_rms_eps(1e-6 if shape.architecture == "gemma3" else 1e-5)
+        out.add_layer_norm_rms_eps(EPSILON)
         out.add_rope_freq_base(shape.rope_base)
         out.add_key_length(shape.head_dim)
         out.add_value_length(shape.head_dim)
