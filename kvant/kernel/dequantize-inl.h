@@ -1,7 +1,7 @@
 // The packed weight types, decoded vector by vector in registers.
 //
 // WeightBlock<type>::Decode(block, sink) calls sink(index, w) for every vector of a block's
-// weights: index is a compile-time constant, w holds the weights from index * Lanes(FloatTag()) on.
+// weights: w holds the weights from index * kLanes on.
 // Both users share it: dequantize.cc stores the vectors, gemv.cc multiplies them at once.
 //
 // Exactness: the types with a minimum have codes of at most 5 bits and scales of at most 17
@@ -47,9 +47,16 @@ HWY_INLINE void Unroll(const Body& body) {
   UnrollOver(body, std::make_index_sequence<kCount>());
 }
 
-// The index at which vector `v` of the part of a block that starts at weight `kFirst` lies.
-template <size_t kFirst, size_t kVector>
-using At = std::integral_constant<size_t, kFirst / kLanes + kVector>;
+// Calls body(i) for the vectors of kWeights weights: unrolled, so that what a sink does with i is
+// decided by the compiler, but a plain loop where short vectors make many of them.
+template <size_t kWeights, typename Body>
+HWY_INLINE void ForVectors(const Body& body) {
+  if constexpr (kLanes >= 8) {
+    Unroll<kWeights / kLanes>(body);
+  } else {
+    for (size_t i = 0; i < kWeights / kLanes; ++i) body(i);
+  }
+}
 
 // Two neighbouring fp16 values, widened.
 struct HalfPair {
@@ -80,16 +87,14 @@ HWY_INLINE FloatVec ToFloat(IntVec codes) { return hn::ConvertTo(FloatTag(), cod
 HWY_INLINE IntVec LowNibble(IntVec bytes) { return hn::And(bytes, hn::Set(IntTag(), 15)); }
 HWY_INLINE IntVec HighNibble(IntVec bytes) { return hn::ShiftRight<4>(bytes); }
 
-// 16 in every lane whose bit of `bits` is set: lane i of vector kVector looks at bit
-// kVector * kLanes + i.
-template <size_t kVector>
-HWY_INLINE IntVec FifthBits(IntVec bits) {
+// 16 in every lane whose bit of `bits` is set: lane i looks at bit vector * kLanes + i.
+HWY_INLINE IntVec FifthBits(IntVec bits, size_t vector) {
   alignas(64) static constexpr int32_t kBit[32] = {
       1 << 0,  1 << 1,  1 << 2,  1 << 3,  1 << 4,  1 << 5,  1 << 6,  1 << 7,
       1 << 8,  1 << 9,  1 << 10, 1 << 11, 1 << 12, 1 << 13, 1 << 14, 1 << 15,
       1 << 16, 1 << 17, 1 << 18, 1 << 19, 1 << 20, 1 << 21, 1 << 22, 1 << 23,
       1 << 24, 1 << 25, 1 << 26, 1 << 27, 1 << 28, 1 << 29, 1 << 30, INT32_MIN};
-  const IntVec mask = hn::LoadU(IntTag(), kBit + kVector * kLanes);
+  const IntVec mask = hn::LoadU(IntTag(), kBit + vector * kLanes);
   return hn::IfThenElseZero(hn::TestBit(bits, mask), hn::Set(IntTag(), 16));
 }
 
@@ -99,11 +104,12 @@ struct WeightBlock;
 // The unpacked types are given blocks of 32, so that all types sum in groups of 32.
 template <>
 struct WeightBlock<WeightType::kF32> {
+  static constexpr bool kUnpacked = true;
   static constexpr size_t kElements = 32;
   static constexpr size_t kBytes = 128;
   template <typename Sink>
   static HWY_INLINE void Decode(const uint8_t* block, const Sink& sink) {
-    Unroll<32 / kLanes>([&](auto v) HWY_ATTR {
+    ForVectors<32>([&](auto v) HWY_ATTR {
       sink(v, hn::LoadU(FloatTag(), reinterpret_cast<const float*>(block) + v * kLanes));
     });
   }
@@ -111,12 +117,13 @@ struct WeightBlock<WeightType::kF32> {
 
 template <>
 struct WeightBlock<WeightType::kF16> {
+  static constexpr bool kUnpacked = true;
   static constexpr size_t kElements = 32;
   static constexpr size_t kBytes = 64;
   template <typename Sink>
   static HWY_INLINE void Decode(const uint8_t* block, const Sink& sink) {
 #if HWY_TARGET == HWY_AVX2 || HWY_TARGET == HWY_AVX3
-    Unroll<32 / kLanes>([&](auto v) HWY_ATTR {
+    ForVectors<32>([&](auto v) HWY_ATTR {
       const hn::Rebind<hwy::float16_t, FloatTag> d16;
       const auto* halves = reinterpret_cast<const hwy::float16_t*>(block) + v * kLanes;
       sink(v, hn::PromoteTo(FloatTag(), hn::LoadU(d16, halves)));
@@ -128,19 +135,19 @@ struct WeightBlock<WeightType::kF16> {
       std::memcpy(&bits, block + 2 * i, sizeof(bits));
       values[i] = FloatFromFp16(bits);
     }
-    Unroll<32 / kLanes>([&](auto v)
-                            HWY_ATTR { sink(v, hn::Load(FloatTag(), values + v * kLanes)); });
+    ForVectors<32>([&](auto v) HWY_ATTR { sink(v, hn::Load(FloatTag(), values + v * kLanes)); });
 #endif
   }
 };
 
 template <>
 struct WeightBlock<WeightType::kBF16> {
+  static constexpr bool kUnpacked = true;
   static constexpr size_t kElements = 32;
   static constexpr size_t kBytes = 64;
   template <typename Sink>
   static HWY_INLINE void Decode(const uint8_t* block, const Sink& sink) {
-    Unroll<32 / kLanes>([&](auto v) HWY_ATTR {
+    ForVectors<32>([&](auto v) HWY_ATTR {
       const hn::Rebind<uint16_t, FloatTag> d16;
       const hn::Rebind<uint32_t, FloatTag> d32;
       const auto* upper = reinterpret_cast<const uint16_t*>(block) + v * kLanes;
@@ -153,12 +160,13 @@ struct WeightBlock<WeightType::kBF16> {
 // fp16 scale, 32 int8.
 template <>
 struct WeightBlock<WeightType::kQ8_0> {
+  static constexpr bool kUnpacked = false;
   static constexpr size_t kElements = 32;
   static constexpr size_t kBytes = 34;
   template <typename Sink>
   static HWY_INLINE void Decode(const uint8_t* block, const Sink& sink) {
     const FloatVec scale = hn::Set(FloatTag(), LoadHalfPair(block).first);
-    Unroll<32 / kLanes>([&](auto v) HWY_ATTR {
+    ForVectors<32>([&](auto v) HWY_ATTR {
       const hn::Rebind<int8_t, FloatTag> d8;
       const auto* codes = reinterpret_cast<const int8_t*>(block + 2) + v * kLanes;
       sink(v, hn::Mul(ToFloat(hn::PromoteTo(IntTag(), hn::LoadU(d8, codes))), scale));
@@ -169,16 +177,17 @@ struct WeightBlock<WeightType::kQ8_0> {
 // fp16 scale, 16 bytes: low nibbles are weights 0–15, high nibbles 16–31, both biased by 8.
 template <>
 struct WeightBlock<WeightType::kQ4_0> {
+  static constexpr bool kUnpacked = false;
   static constexpr size_t kElements = 32;
   static constexpr size_t kBytes = 18;
   template <typename Sink>
   static HWY_INLINE void Decode(const uint8_t* block, const Sink& sink) {
     const FloatVec scale = hn::Set(FloatTag(), LoadHalfPair(block).first);
     const IntVec bias = hn::Set(IntTag(), 8);
-    Unroll<16 / kLanes>([&](auto v) HWY_ATTR {
+    ForVectors<16>([&](auto v) HWY_ATTR {
       const IntVec bytes = LoadUnsigned(block + 2 + v * kLanes);
-      sink(At<0, v>(), hn::Mul(ToFloat(hn::Sub(LowNibble(bytes), bias)), scale));
-      sink(At<16, v>(), hn::Mul(ToFloat(hn::Sub(HighNibble(bytes), bias)), scale));
+      sink(v, hn::Mul(ToFloat(hn::Sub(LowNibble(bytes), bias)), scale));
+      sink(16 / kLanes + v, hn::Mul(ToFloat(hn::Sub(HighNibble(bytes), bias)), scale));
     });
   }
 };
@@ -186,6 +195,7 @@ struct WeightBlock<WeightType::kQ4_0> {
 // fp16 scale and minimum, nibbles as in Q4_0 without the bias.
 template <>
 struct WeightBlock<WeightType::kQ4_1> {
+  static constexpr bool kUnpacked = false;
   static constexpr size_t kElements = 32;
   static constexpr size_t kBytes = 20;
   template <typename Sink>
@@ -193,10 +203,10 @@ struct WeightBlock<WeightType::kQ4_1> {
     const HalfPair halves = LoadHalfPair(block);
     const FloatVec scale = hn::Set(FloatTag(), halves.first);
     const FloatVec minimum = hn::Set(FloatTag(), halves.second);
-    Unroll<16 / kLanes>([&](auto v) HWY_ATTR {
+    ForVectors<16>([&](auto v) HWY_ATTR {
       const IntVec bytes = LoadUnsigned(block + 4 + v * kLanes);
-      sink(At<0, v>(), hn::MulAdd(ToFloat(LowNibble(bytes)), scale, minimum));
-      sink(At<16, v>(), hn::MulAdd(ToFloat(HighNibble(bytes)), scale, minimum));
+      sink(v, hn::MulAdd(ToFloat(LowNibble(bytes)), scale, minimum));
+      sink(16 / kLanes + v, hn::MulAdd(ToFloat(HighNibble(bytes)), scale, minimum));
     });
   }
 };
@@ -207,17 +217,17 @@ HWY_INLINE void DecodeFiveBits(const uint8_t* high, const uint8_t* low, const Si
   int32_t word = 0;
   std::memcpy(&word, high, sizeof(word));
   const IntVec bits = hn::Set(IntTag(), word);
-  Unroll<16 / kLanes>([&](auto v) HWY_ATTR {
-    constexpr size_t kUpper = At<16, v>::value;
+  ForVectors<16>([&](auto v) HWY_ATTR {
     const IntVec bytes = LoadUnsigned(low + v * kLanes);
-    sink(At<0, v>(), hn::Or(LowNibble(bytes), FifthBits<v>(bits)));
-    sink(At<16, v>(), hn::Or(HighNibble(bytes), FifthBits<kUpper>(bits)));
+    sink(v, hn::Or(LowNibble(bytes), FifthBits(bits, v)));
+    sink(16 / kLanes + v, hn::Or(HighNibble(bytes), FifthBits(bits, 16 / kLanes + v)));
   });
 }
 
 // fp16 scale, fifth bits, nibbles; biased by 16.
 template <>
 struct WeightBlock<WeightType::kQ5_0> {
+  static constexpr bool kUnpacked = false;
   static constexpr size_t kElements = 32;
   static constexpr size_t kBytes = 22;
   template <typename Sink>
@@ -233,6 +243,7 @@ struct WeightBlock<WeightType::kQ5_0> {
 // fp16 scale and minimum, fifth bits, nibbles.
 template <>
 struct WeightBlock<WeightType::kQ5_1> {
+  static constexpr bool kUnpacked = false;
   static constexpr size_t kElements = 32;
   static constexpr size_t kBytes = 24;
   template <typename Sink>
@@ -284,6 +295,7 @@ HWY_INLINE GroupScales LoadGroupScales(const uint8_t* block) {
 // weights 64p + i (low nibble) and 64p + 32 + i (high nibble).
 template <>
 struct WeightBlock<WeightType::kQ4_K> {
+  static constexpr bool kUnpacked = false;
   static constexpr size_t kElements = 256;
   static constexpr size_t kBytes = 144;
   template <typename Sink>
@@ -295,10 +307,10 @@ struct WeightBlock<WeightType::kQ4_K> {
       const FloatVec scale1 = hn::Set(d, groups.scale[2 * p + 1]);
       const FloatVec minimum0 = hn::Set(d, groups.minimum[2 * p]);
       const FloatVec minimum1 = hn::Set(d, groups.minimum[2 * p + 1]);
-      Unroll<32 / kLanes>([&](auto v) HWY_ATTR {
+      ForVectors<32>([&](auto v) HWY_ATTR {
         const IntVec bytes = LoadUnsigned(block + 16 + 32 * p + v * kLanes);
-        sink(At<64 * p, v>(), hn::MulAdd(ToFloat(LowNibble(bytes)), scale0, minimum0));
-        sink(At<64 * p + 32, v>(), hn::MulAdd(ToFloat(HighNibble(bytes)), scale1, minimum1));
+        sink((64 * p) / kLanes + v, hn::MulAdd(ToFloat(LowNibble(bytes)), scale0, minimum0));
+        sink((64 * p + 32) / kLanes + v, hn::MulAdd(ToFloat(HighNibble(bytes)), scale1, minimum1));
       });
     });
   }
@@ -308,6 +320,7 @@ struct WeightBlock<WeightType::kQ4_K> {
 // 64p + i, bit 2p + 1 to weight 64p + 32 + i.
 template <>
 struct WeightBlock<WeightType::kQ5_K> {
+  static constexpr bool kUnpacked = false;
   static constexpr size_t kElements = 256;
   static constexpr size_t kBytes = 176;
   template <typename Sink>
@@ -321,14 +334,14 @@ struct WeightBlock<WeightType::kQ5_K> {
       const FloatVec minimum0 = hn::Set(d, groups.minimum[2 * p]);
       const FloatVec minimum1 = hn::Set(d, groups.minimum[2 * p + 1]);
       const IntVec sixteen = hn::Set(di, 16);
-      Unroll<32 / kLanes>([&](auto v) HWY_ATTR {
+      ForVectors<32>([&](auto v) HWY_ATTR {
         const IntVec bytes = LoadUnsigned(block + 48 + 32 * p + v * kLanes);
         const IntVec high = LoadUnsigned(block + 16 + v * kLanes);
         const IntVec fifth0 = hn::And(hn::ShiftRight<2 * p>(hn::ShiftLeft<4>(high)), sixteen);
         const IntVec fifth1 = hn::And(hn::ShiftRight<2 * p + 1>(hn::ShiftLeft<4>(high)), sixteen);
-        sink(At<64 * p, v>(),
+        sink((64 * p) / kLanes + v,
              hn::MulAdd(ToFloat(hn::Or(LowNibble(bytes), fifth0)), scale0, minimum0));
-        sink(At<64 * p + 32, v>(),
+        sink((64 * p + 32) / kLanes + v,
              hn::MulAdd(ToFloat(hn::Or(HighNibble(bytes), fifth1)), scale1, minimum1));
       });
     });
@@ -341,6 +354,7 @@ struct WeightBlock<WeightType::kQ5_K> {
 // and 96 + i. Codes are biased by 32.
 template <>
 struct WeightBlock<WeightType::kQ6_K> {
+  static constexpr bool kUnpacked = false;
   static constexpr size_t kElements = 256;
   static constexpr size_t kBytes = 210;
   template <typename Sink>
@@ -349,7 +363,7 @@ struct WeightBlock<WeightType::kQ6_K> {
     LoadScales(block, scales);
     const IntVec pair = hn::Set(IntTag(), 0x30);
     Unroll<2>([&](auto half) HWY_ATTR {
-      Unroll<32 / kLanes>([&](auto v) HWY_ATTR {
+      ForVectors<32>([&](auto v) HWY_ATTR {
         constexpr size_t kFirst = 128 * half;
         const IntVec low0 = LoadUnsigned(block + 64 * half + v * kLanes);
         const IntVec low1 = LoadUnsigned(block + 64 * half + 32 + v * kLanes);
@@ -359,10 +373,10 @@ struct WeightBlock<WeightType::kQ6_K> {
           const IntVec codes = hn::Sub(hn::Or(low, hn::And(upper, pair)), hn::Set(IntTag(), 32));
           sink(index, hn::Mul(ToFloat(codes), hn::Set(FloatTag(), group_scale)));
         };
-        emit(At<kFirst, v>(), LowNibble(low0), hn::ShiftLeft<4>(high), scale[0]);
-        emit(At<kFirst + 32, v>(), LowNibble(low1), hn::ShiftLeft<2>(high), scale[2]);
-        emit(At<kFirst + 64, v>(), HighNibble(low0), high, scale[4]);
-        emit(At<kFirst + 96, v>(), HighNibble(low1), hn::ShiftRight<2>(high), scale[6]);
+        emit(kFirst / kLanes + v, LowNibble(low0), hn::ShiftLeft<4>(high), scale[0]);
+        emit((kFirst + 32) / kLanes + v, LowNibble(low1), hn::ShiftLeft<2>(high), scale[2]);
+        emit((kFirst + 64) / kLanes + v, HighNibble(low0), high, scale[4]);
+        emit((kFirst + 96) / kLanes + v, HighNibble(low1), hn::ShiftRight<2>(high), scale[6]);
       });
     });
   }
@@ -410,23 +424,27 @@ HWY_INLINE void WithWeightBlock(WeightType type, const Body& body) {
   }
 }
 
+template <typename Block>
+HWY_INLINE void DecodeBlockToMemory(const uint8_t* block, float* out) {
+  Block::Decode(
+      block, [out](size_t i, FloatVec w) HWY_ATTR { hn::StoreU(w, FloatTag(), out + i * kLanes); });
+}
+
 // Decodes `elements` weights to `out`, rounded up to the next 32 with zeros: only the unpacked
 // types, whose block is one element, can end between.
 template <typename Block>
 HWY_INLINE void DecodeToMemory(const uint8_t* bytes, size_t elements, float* out) {
   size_t done = 0;
   for (; done + Block::kElements <= elements; done += Block::kElements) {
-    float* to = out + done;
-    Block::Decode(
-        bytes, [to](auto v, FloatVec w) HWY_ATTR { hn::StoreU(w, FloatTag(), to + v * kLanes); });
+    DecodeBlockToMemory<Block>(bytes, out + done);
     bytes += Block::kBytes;
   }
-  if (done == elements) return;
-  uint8_t padded[Block::kBytes] = {};
-  std::memcpy(padded, bytes, (elements - done) * Block::kBytes / Block::kElements);
-  float* to = out + done;
-  Block::Decode(padded,
-                [to](auto v, FloatVec w) HWY_ATTR { hn::StoreU(w, FloatTag(), to + v * kLanes); });
+  if constexpr (Block::kUnpacked) {
+    if (done == elements) return;
+    uint8_t padded[Block::kBytes] = {};
+    std::memcpy(padded, bytes, (elements - done) * Block::kBytes / Block::kElements);
+    DecodeBlockToMemory<Block>(padded, out + done);
+  }
 }
 
 }  // namespace

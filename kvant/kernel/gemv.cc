@@ -37,12 +37,11 @@ HWY_INLINE float SumChains(const FloatVec (&chains)[kChains]) {
   return hn::GetLane(hn::SumOfLanes(d, sum));
 }
 
-// Chains of one row against one row of activations, from registers.
+// Adds one block of a row against one row of activations, from registers.
 template <typename Block>
 HWY_INLINE void AddBlock(const uint8_t* bytes, const float* x, FloatVec (&chains)[kChains]) {
-  const auto add = [&](auto v, FloatVec w) HWY_ATTR {
-    constexpr size_t kChain = v % kChains;
-    chains[kChain] = hn::MulAdd(w, hn::LoadU(FloatTag(), x + v * kLanes), chains[kChain]);
+  const auto add = [&](size_t v, FloatVec w) HWY_ATTR {
+    chains[v % kChains] = hn::MulAdd(w, hn::LoadU(FloatTag(), x + v * kLanes), chains[v % kChains]);
   };
   if constexpr (kLanes >= 8) {
     Block::Decode(bytes, add);
@@ -50,9 +49,9 @@ HWY_INLINE void AddBlock(const uint8_t* bytes, const float* x, FloatVec (&chains
     // A chain gets several vectors of a group, which must be added in the order of AddTile but are
     // not decoded in it.
     float tile[Block::kElements];
-    DecodeToMemory<Block>(bytes, Block::kElements, tile);
-    Unroll<Block::kElements / kLanes>(
-        [&](auto v) HWY_ATTR { add(v, hn::LoadU(FloatTag(), tile + v * kLanes)); });
+    DecodeBlockToMemory<Block>(bytes, tile);
+    ForVectors<Block::kElements>(
+        [&](size_t v) HWY_ATTR { add(v, hn::LoadU(FloatTag(), tile + v * kLanes)); });
   }
 }
 
@@ -65,13 +64,15 @@ HWY_INLINE float DotRow(const uint8_t* row, const float* x, size_t columns) {
     AddBlock<Block>(row, x + column, chains);
     row += Block::kBytes;
   }
-  if (column < columns) {  // unpacked types only
-    const size_t rest = columns - column;
-    uint8_t padded_row[Block::kBytes] = {};
-    float padded_x[Block::kElements] = {};
-    std::memcpy(padded_row, row, rest * Block::kBytes / Block::kElements);
-    std::memcpy(padded_x, x + column, rest * sizeof(float));
-    AddBlock<Block>(padded_row, padded_x, chains);
+  if constexpr (Block::kUnpacked) {
+    if (column < columns) {
+      const size_t rest = columns - column;
+      uint8_t padded_row[Block::kBytes] = {};
+      float padded_x[Block::kElements] = {};
+      std::memcpy(padded_row, row, rest * Block::kBytes / Block::kElements);
+      std::memcpy(padded_x, x + column, rest * sizeof(float));
+      AddBlock<Block>(padded_row, padded_x, chains);
+    }
   }
   return SumChains(chains);
 }
