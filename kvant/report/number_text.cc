@@ -1,0 +1,109 @@
+#include "kvant/report/number_text.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+namespace kvant {
+
+namespace {
+
+constexpr const char* kAbsent = "—";
+
+std::string WithSign(double value, const std::string& magnitude) {
+  return value < 0 ? "−" + magnitude : magnitude;
+}
+
+std::string Superscript(int exponent) {
+  static const char* const digits[] = {"⁰", "¹", "²", "³", "⁴", "⁵", "⁶", "⁷", "⁸", "⁹"};
+  std::string out = exponent < 0 ? "⁻" : "";
+  for (const char c : std::to_string(std::abs(exponent))) out += digits[c - '0'];
+  return out;
+}
+
+std::string Scientific(double magnitude) {
+  const std::string text = fmt::format("{:.1e}", magnitude);
+  const size_t e = text.find('e');
+  return text.substr(0, e) + "×10" + Superscript(std::stoi(text.substr(e + 1)));
+}
+
+}  // namespace
+
+std::string ValueText(std::optional<double> value) {
+  if (!value) return kAbsent;
+  const double magnitude = std::fabs(*value);
+  if (magnitude == 0) return "0";
+  const bool plain = magnitude >= 1e-3 && magnitude < 1e4;
+  return WithSign(*value, plain ? fmt::format("{:.3g}", magnitude) : Scientific(magnitude));
+}
+
+std::string CountText(std::optional<double> value) {
+  if (!value) return kAbsent;
+  if (std::fabs(*value) >= 1e15) return ValueText(value);
+  std::string digits = fmt::format("{:.0f}", std::fabs(*value));
+  for (size_t at = digits.size(); at > 3; at -= 3) digits.insert(at - 3, ",");
+  return WithSign(*value, digits);
+}
+
+std::string PercentText(std::optional<double> share) {
+  if (!share) return kAbsent;
+  const double percent = 100 * *share;
+  if (std::fabs(percent) >= 1e6) return ValueText(percent) + " %";
+  const bool near_whole = percent > 99 && percent < 100;
+  return WithSign(percent, fmt::format("{:.{}f} %", std::fabs(percent), near_whole ? 2 : 1));
+}
+
+std::string PointsText(std::optional<double> difference) {
+  if (!difference) return kAbsent;
+  const double points = 100 * *difference;
+  if (std::fabs(points) >= 1e6) return ValueText(points);
+  if (std::fabs(points) < 0.05) return "0.0";
+  return fmt::format("{}{:.1f}", points < 0 ? "−" : "+", std::fabs(points));
+}
+
+std::string TimesText(std::optional<double> ratio) {
+  if (!ratio) return kAbsent;
+  return std::fabs(*ratio) < 1e4 ? fmt::format("{:.2f} ×", *ratio) : ValueText(ratio) + " ×";
+}
+
+std::string BytesText(std::optional<double> bytes) {
+  if (!bytes) return kAbsent;
+  if (std::fabs(*bytes) < 1 << 20) return CountText(bytes) + " B";
+  if (std::fabs(*bytes) < 1 << 30) return fmt::format("{:.1f} MiB", *bytes / (1 << 20));
+  if (std::fabs(*bytes) < 1e16) return fmt::format("{:.2f} GiB", *bytes / (1 << 30));
+  return ValueText(bytes) + " B";
+}
+
+std::string TokensText(std::optional<double> tokens) {
+  if (!tokens) return kAbsent;
+  const bool whole_kilo = *tokens >= 1024 && std::fmod(*tokens, 1024) == 0;
+  return whole_kilo ? CountText(*tokens / 1024) + "K" : CountText(tokens);
+}
+
+std::string MillisecondsText(std::optional<double> milliseconds) {
+  if (!milliseconds) return kAbsent;
+  const double value = *milliseconds;
+  if (std::fabs(value) >= 1e4) return ValueText(value / 1000) + " s";
+  return ValueText(value) + " ms";
+}
+
+std::string IntervalText(std::optional<double> low, std::optional<double> high, double least) {
+  if (!low || !high) return "";
+  return fmt::format("[{}, {}]", ValueText(std::max(*low, least)),
+                     ValueText(std::max(*high, least)));
+}
+
+std::string PercentIntervalText(std::optional<double> low, std::optional<double> high) {
+  if (!low || !high) return "";
+  return fmt::format("[{}, {}]", PercentText(std::clamp(*low, 0.0, 1.0)),
+                     PercentText(std::clamp(*high, 0.0, 1.0)));
+}
+
+std::optional<double> Ratio(std::optional<double> a, std::optional<double> b) {
+  if (!a || !b || *b == 0) return std::nullopt;
+  const double ratio = *a / *b;
+  return std::isfinite(ratio) ? std::optional(ratio) : std::nullopt;
+}
+
+}  // namespace kvant
