@@ -123,17 +123,21 @@ Comparison RunGolden(Engine* engine, const Golden& golden, const char* plan_text
   Comparison result;
   for (const GoldenPrompt& prompt : golden.prompts) {
     const auto sequence = engine->StartScoring(plan, prompt.tokens.size());
-    std::vector<float> logits(vocabulary);
-    size_t done = 0;
-    for (const GoldenPosition& position : prompt.positions) {
-      if (position.position > done) {
-        sequence->Skip(std::span(prompt.tokens).subspan(done, position.position - done),
-                       Pass::kPrefill);
+    constexpr size_t kChunk = 64;
+    std::vector<float> logits(kChunk * vocabulary);
+    auto next = prompt.positions.begin();
+    for (size_t first = 0; first < prompt.tokens.size(); first += kChunk) {
+      const size_t count = std::min(kChunk, prompt.tokens.size() - first);
+      const auto tokens = std::span(prompt.tokens).subspan(first, count);
+      if (next == prompt.positions.end() || next->position >= first + count) {
+        sequence->Skip(tokens, Pass::kPrefill);
+        continue;
       }
-      sequence->Advance(std::span(prompt.tokens).subspan(position.position, 1), Pass::kPrefill,
-                        logits);
-      done = position.position + 1;
-      Compare(position, logits, margin, &result);
+      sequence->Advance(tokens, Pass::kPrefill, logits);
+      for (; next != prompt.positions.end() && next->position < first + count; ++next) {
+        Compare(*next, std::span(logits).subspan((next->position - first) * vocabulary, vocabulary),
+                margin, &result);
+      }
     }
   }
   return result;
@@ -187,6 +191,11 @@ TEST(Golden, Smollm2MatchesTransformers) {
 
 TEST(GoldenSlow, Gemma3MatchesTransformers) {
   CheckModel(ModelsFolder() / "gemma3-270m.gguf", GoldenFolder() / "gemma3-270m.golden");
+}
+
+TEST(GoldenSlow, Qwen25CoderMatchesTransformers) {
+  CheckModel(ModelsFolder() / "qwen2.5-coder-0.5b.gguf",
+             GoldenFolder() / "qwen2.5-coder-0.5b.golden");
 }
 
 }  // namespace
