@@ -40,8 +40,8 @@ CalibratedScales Calibrate(Engine* engine, const std::vector<std::vector<TokenId
                            const std::function<void(uint64_t, uint64_t)>& progress) {
   const KvStatistics statistics = ObserveSequences(engine, sequences, progress);
   CalibratedScales result;
-  result.scales = ScalesFromStatistics(statistics, options.codec, options.granularity,
-                                       options.percentile);
+  result.scales =
+      ScalesFromStatistics(statistics, options.codec, options.granularity, options.percentile);
   ScaleProvenance& provenance = result.provenance;
   provenance.model_digest = Hex(engine->model().digest);
   provenance.model_name = engine->model().config.name;

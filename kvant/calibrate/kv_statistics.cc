@@ -16,8 +16,7 @@ void ChannelStatistics::Add(float value) {
   int bucket = 0;
   if (magnitude > 0) {
     const float octaves = std::log2(magnitude) - static_cast<float>(kSmallestExponent);
-    bucket = std::clamp(static_cast<int>(std::floor(octaves * kBucketsPerOctave)), 0,
-                        kBuckets - 1);
+    bucket = std::clamp(static_cast<int>(std::floor(octaves * kBucketsPerOctave)), 0, kBuckets - 1);
   }
   ++buckets_[bucket];
 }
@@ -45,8 +44,7 @@ float ChannelStatistics::Percentile(double percent) const {
 }
 
 KvStatistics::KvStatistics(const KvGeometry& geometry) : geometry_(geometry) {
-  const size_t channels =
-      size_t{geometry.num_layers} * geometry.num_kv_heads * geometry.head_dim;
+  const size_t channels = size_t{geometry.num_layers} * geometry.num_kv_heads * geometry.head_dim;
   k_.resize(channels);
   v_.resize(channels);
 }
@@ -88,10 +86,14 @@ namespace {
 // The magnitude that code `LargestCode` stands for at scale 1.
 float LargestCode(Codec codec) {
   switch (codec) {
-    case Codec::kFp8E4m3: return kFp8E4m3Max;
-    case Codec::kFp8E5m2: return kFp8E5m2Max;
-    case Codec::kInt8: return 127;
-    case Codec::kInt4: return 7;
+    case Codec::kFp8E4m3:
+      return kFp8E4m3Max;
+    case Codec::kFp8E5m2:
+      return kFp8E5m2Max;
+    case Codec::kInt8:
+      return 127;
+    case Codec::kInt4:
+      return 7;
     default:
       throw Error(ErrorCode::kUsage, "static scales exist for fp8_e4m3, fp8_e5m2, int8 and int4");
   }
@@ -104,8 +106,8 @@ std::vector<float> CoveredMagnitudes(const KvStatistics& statistics, uint32_t la
   ChannelStatistics pooled;
   for (uint32_t head = 0; head < g.num_kv_heads; ++head) {
     for (uint32_t channel = 0; channel < g.head_dim; ++channel) {
-      const ChannelStatistics& one = is_key ? statistics.k(layer, head, channel)
-                                            : statistics.v(layer, head, channel);
+      const ChannelStatistics& one =
+          is_key ? statistics.k(layer, head, channel) : statistics.v(layer, head, channel);
       if (granularity == Granularity::kChannel) {
         covered.push_back(one.Percentile(percentile));
       } else {
@@ -136,8 +138,8 @@ std::vector<float> ScalesOf(std::vector<float> covered, float largest_code) {
 
 }  // namespace
 
-ScaleSet ScalesFromStatistics(const KvStatistics& statistics, Codec codec,
-                              Granularity granularity, double percentile) {
+ScaleSet ScalesFromStatistics(const KvStatistics& statistics, Codec codec, Granularity granularity,
+                              double percentile) {
   if (statistics.tokens() == 0) {
     throw Error(ErrorCode::kInvalidInput, "no tokens were observed",
                 "give calibration text of at least one sequence");
@@ -153,8 +155,8 @@ ScaleSet ScalesFromStatistics(const KvStatistics& statistics, Codec codec,
   scales.head_dim = statistics.geometry().head_dim;
   for (uint32_t layer = 0; layer < statistics.geometry().num_layers; ++layer) {
     LayerScales values;
-    values.k = ScalesOf(CoveredMagnitudes(statistics, layer, true, granularity, percentile),
-                        largest_code);
+    values.k =
+        ScalesOf(CoveredMagnitudes(statistics, layer, true, granularity, percentile), largest_code);
     values.v = ScalesOf(CoveredMagnitudes(statistics, layer, false, granularity, percentile),
                         largest_code);
     scales.layers.push_back(std::move(values));

@@ -62,7 +62,7 @@ class KvStatistics : public KvObserver {
 // Scales that cover `percentile` percent of the magnitudes of each tensor, head or channel: the
 // covered magnitude over the codec's largest code. Channels that were always zero get the smallest
 // scale of their layer. Throws Error{kInvalidInput} if nothing was observed.
-ScaleSet ScalesFromStatistics(const KvStatistics& statistics, Codec codec,
-                              Granularity granularity, double percentile);
+ScaleSet ScalesFromStatistics(const KvStatistics& statistics, Codec codec, Granularity granularity,
+                              double percentile);
 
 }  // namespace kvant

@@ -66,8 +66,7 @@ TEST(KvStatistics, NonFiniteValuesAreCountedAndLeftOut) {
   statistics.Observe(0, 0, 1, nullptr, k.data(), std::vector<float>(8, 1.0F).data());
   EXPECT_EQ(statistics.non_finite(), 2U);
   EXPECT_THROW(
-      ScalesFromStatistics(KvStatistics(Geometry()), Codec::kInt8, Granularity::kHead, 100),
-      Error);
+      ScalesFromStatistics(KvStatistics(Geometry()), Codec::kInt8, Granularity::kHead, 100), Error);
 }
 
 }  // namespace

@@ -49,8 +49,7 @@ uint64_t Unsigned(const Json& value, const std::string& source, const std::strin
 uint64_t BytesOfType(const std::string& type, const std::string& source, const std::string& name) {
   if (type == "F32") return 4;
   if (type == "F16" || type == "BF16") return 2;
-  throw Error(ErrorCode::kUnsupported,
-              fmt::format("{}: tensor {} has type {}", source, name, type),
+  throw Error(ErrorCode::kUnsupported, fmt::format("{}: tensor {} has type {}", source, name, type),
               "scales are read as F32, F16 or BF16");
 }
 
@@ -64,8 +63,8 @@ Entry ParseEntry(const std::string& name, const Json& value, const std::string& 
   entry.name = name;
   entry.type = value["dtype"].get<std::string>();
   if (value["shape"].size() > kMaxDimensions) {
-    throw Invalid(source, fmt::format("tensor {} has more than {} dimensions", name,
-                                      kMaxDimensions));
+    throw Invalid(source,
+                  fmt::format("tensor {} has more than {} dimensions", name, kMaxDimensions));
   }
   uint64_t elements = 1;
   for (const Json& size : value["shape"]) {
@@ -103,8 +102,8 @@ SafetensorsFile ParseSafetensors(std::string_view bytes, const std::string& sour
   if (bytes.size() < 8) throw Invalid(source, "shorter than the 8-byte header length");
   const uint64_t header_bytes = ReadLength(bytes);
   if (header_bytes > kMaxHeaderBytes || header_bytes > bytes.size() - 8) {
-    throw Invalid(source, fmt::format("a header of {} bytes in a file of {}", header_bytes,
-                                      bytes.size()));
+    throw Invalid(source,
+                  fmt::format("a header of {} bytes in a file of {}", header_bytes, bytes.size()));
   }
   const std::string_view header_text = bytes.substr(8, header_bytes);
   if (header_text.empty() || header_text.front() != '{') {
@@ -154,9 +153,8 @@ std::string SerializeSafetensors(const SafetensorsFile& file) {
   std::string data;
   for (const auto& [name, tensor] : file.tensors) {
     const uint64_t bytes = tensor.values.size() * sizeof(float);
-    header[name] = {{"dtype", "F32"},
-                    {"shape", tensor.shape},
-                    {"data_offsets", {offset, offset + bytes}}};
+    header[name] = {
+        {"dtype", "F32"}, {"shape", tensor.shape}, {"data_offsets", {offset, offset + bytes}}};
     offset += bytes;
     data.append(reinterpret_cast<const char*>(tensor.values.data()), bytes);
   }

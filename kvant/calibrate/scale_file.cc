@@ -16,9 +16,10 @@ namespace {
 constexpr uint64_t kMaxScaleFileBytes = 256ULL << 20;
 constexpr int kVersion = 1;
 
-const std::vector<std::pair<Codec, std::string>> kCodecs = {
-    {Codec::kFp8E4m3, "fp8_e4m3"}, {Codec::kFp8E5m2, "fp8_e5m2"}, {Codec::kInt8, "int8"},
-    {Codec::kInt4, "int4"}};
+const std::vector<std::pair<Codec, std::string>> kCodecs = {{Codec::kFp8E4m3, "fp8_e4m3"},
+                                                            {Codec::kFp8E5m2, "fp8_e5m2"},
+                                                            {Codec::kInt8, "int8"},
+                                                            {Codec::kInt4, "int4"}};
 const std::vector<std::pair<Granularity, std::string>> kGranularities = {
     {Granularity::kTensor, "tensor"},
     {Granularity::kHead, "head"},
@@ -99,9 +100,12 @@ uint32_t Small(uint64_t value, const char* what, const std::string& source) {
 
 std::vector<uint64_t> ShapeOf(const ScaleSet& scales) {
   switch (scales.granularity) {
-    case Granularity::kTensor: return {1};
-    case Granularity::kHead: return {scales.num_kv_heads, 1, 1};
-    default: return {scales.num_kv_heads, 1, scales.head_dim};
+    case Granularity::kTensor:
+      return {1};
+    case Granularity::kHead:
+      return {scales.num_kv_heads, 1, 1};
+    default:
+      return {scales.num_kv_heads, 1, scales.head_dim};
   }
 }
 
@@ -142,8 +146,8 @@ CalibratedScales ParseScaleJson(std::string_view text, const std::string& source
   const Fields fields(document, source);
   if (fields.Text("format") != "kvant-scales") throw Invalid(source, "not a Kvant scale file");
   if (fields.Unsigned("version") != kVersion) {
-    throw Invalid(source, fmt::format("version {} is not {}", fields.Unsigned("version"),
-                                      kVersion));
+    throw Invalid(source,
+                  fmt::format("version {} is not {}", fields.Unsigned("version"), kVersion));
   }
   CalibratedScales result;
   ScaleSet& scales = result.scales;
@@ -162,8 +166,8 @@ CalibratedScales ParseScaleJson(std::string_view text, const std::string& source
   result.provenance.percentile = fields.Number("percentile");
   for (const Json& layer : fields.Array("layers")) {
     const Fields parts(layer, source);
-    scales.layers.push_back({ParseScales(parts.Array("k"), source),
-                             ParseScales(parts.Array("v"), source)});
+    scales.layers.push_back(
+        {ParseScales(parts.Array("k"), source), ParseScales(parts.Array("v"), source)});
   }
   ValidateScaleSet(scales, source);
   return result;
@@ -175,16 +179,16 @@ CalibratedScales ReadScaleFile(const std::filesystem::path& path, const KvGeomet
   CalibratedScales result = ParseScaleJson(ReadWholeFile(path, kMaxScaleFileBytes), source);
   if (result.provenance.model_digest != model_digest) {
     throw Invalid(source, fmt::format("made for model {} (SHA-256 {}), not for this one ({})",
-                                      result.provenance.model_name,
-                                      result.provenance.model_digest, model_digest));
+                                      result.provenance.model_name, result.provenance.model_digest,
+                                      model_digest));
   }
   const ScaleSet& scales = result.scales;
-  if (scales.layers.size() != geometry.num_layers ||
-      scales.num_kv_heads != geometry.num_kv_heads || scales.head_dim != geometry.head_dim) {
-    throw Invalid(source, fmt::format("{} layers of {} heads of {}; the model has {} of {} of {}",
-                                      scales.layers.size(), scales.num_kv_heads, scales.head_dim,
-                                      geometry.num_layers, geometry.num_kv_heads,
-                                      geometry.head_dim));
+  if (scales.layers.size() != geometry.num_layers || scales.num_kv_heads != geometry.num_kv_heads ||
+      scales.head_dim != geometry.head_dim) {
+    throw Invalid(source,
+                  fmt::format("{} layers of {} heads of {}; the model has {} of {} of {}",
+                              scales.layers.size(), scales.num_kv_heads, scales.head_dim,
+                              geometry.num_layers, geometry.num_kv_heads, geometry.head_dim));
   }
   return result;
 }
@@ -199,8 +203,8 @@ ScaleSet ParseCompressedTensorsScales(std::string_view bytes, const std::string&
   for (uint32_t layer = 0; layer < geometry.num_layers; ++layer) {
     LayerScales values;
     for (const bool is_key : {true, false}) {
-      const std::string name = fmt::format("model.layers.{}.self_attn.{}_scale", layer,
-                                           is_key ? "k" : "v");
+      const std::string name =
+          fmt::format("model.layers.{}.self_attn.{}_scale", layer, is_key ? "k" : "v");
       const auto it = file.tensors.find(name);
       if (it == file.tensors.end()) {
         throw Invalid(source, fmt::format("{} is missing; it does not default to 1.0", name));

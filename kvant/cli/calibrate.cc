@@ -86,9 +86,10 @@ int RunCalibrate(const CalibrateFlags& flags) {
 
 void AddCalibrateCommand(CLI::App* app, CommandBody* body) {
   auto flags = std::make_shared<CalibrateFlags>();
-  CLI::App* command = app->add_subcommand(
-      "calibrate", "Find static K and V scales from your own text\n\nExample:\n"
-                   "  kvant calibrate -m model.gguf --text docs/ --length 8K -o scales");
+  CLI::App* command =
+      app->add_subcommand("calibrate",
+                          "Find static K and V scales from your own text\n\nExample:\n"
+                          "  kvant calibrate -m model.gguf --text docs/ --length 8K -o scales");
   AddEngineFlags(command, &flags->engine);
   command->add_option("--text", flags->text, "files or folders: .txt, .md, .rst, chats as .jsonl")
       ->required();

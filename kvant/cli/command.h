@@ -25,7 +25,7 @@ void AddReportCommand(CLI::App* app, CommandBody* body);
 struct EngineFlags {
   std::string model;
   std::string memory = "4GiB";
-  size_t threads = 0;  // 0: all CPUs
+  size_t threads = 0;   // 0: all CPUs
   std::string context;  // empty: the model's own
 };
 void AddEngineFlags(CLI::App* command, EngineFlags* flags);

@@ -86,8 +86,8 @@ std::vector<ExperimentGroup> GroupsOf(const ExperimentFlags& flags, const KvGeom
     std::vector<ExperimentGroup> chosen = {groups.front()};
     for (const std::string& text : flags.groups) chosen.push_back(ParseGroup(text));
     for (const ExperimentGroup& group : groups) {
-      const bool kept = group.role == GroupRole::kFloor ||
-                        group.role == GroupRole::kNegativeControl;
+      const bool kept =
+          group.role == GroupRole::kFloor || group.role == GroupRole::kNegativeControl;
       if (kept) chosen.push_back(group);
     }
     groups = chosen;
@@ -201,8 +201,8 @@ void PrintNextStep(const ExperimentFlags& flags, const Json& report, const Prefl
     }
     constexpr double kStandardOverQuick = 60;
     std::printf("run this to decide (about %.0f minutes here):\n  %s --preset standard --out %s\n",
-                preflight.estimated_seconds * kStandardOverQuick / 60 + 1,
-                flags.command.c_str(), (flags.out + "-standard").c_str());
+                preflight.estimated_seconds * kStandardOverQuick / 60 + 1, flags.command.c_str(),
+                (flags.out + "-standard").c_str());
   }
 }
 
@@ -277,7 +277,8 @@ void AddExperimentCommand(CLI::App* app, CommandBody* body) {
       "  kvant experiment -m model.gguf --text docs/ --time-budget 600");
   AddEngineFlags(command, &flags->engine);
   command->add_option("--text", flags->text, "your text: files or folders")->required();
-  command->add_option("--group", flags->groups, "NAME=PLAN, repeatable (default: the standard set)");
+  command->add_option("--group", flags->groups,
+                      "NAME=PLAN, repeatable (default: the standard set)");
   command->add_option("--baseline", flags->baseline, "NAME=PLAN (default: bf16)");
   command->add_option("--candidate", flags->candidate,
                       "the group whose verdict is the exit code (default: int8)");

@@ -53,9 +53,8 @@ std::vector<TokenId> EncodePrompt(const Model& model, const GenerateFlags& flags
     messages.push_back({{"role", "system"}, {"content", flags.system}});
   }
   messages.push_back({{"role", "user"}, {"content", prompt}});
-  const OrderedJson extra = {
-      {"bos_token", SpecialText(*model.tokenizer, model.tokenizer->bos())},
-      {"eos_token", SpecialText(*model.tokenizer, model.tokenizer->eos())}};
+  const OrderedJson extra = {{"bos_token", SpecialText(*model.tokenizer, model.tokenizer->bos())},
+                             {"eos_token", SpecialText(*model.tokenizer, model.tokenizer->eos())}};
   const std::string text = ChatTemplate(model.chat_template).Render(messages, nullptr, true, extra);
   // The template writes the beginning token itself.
   return model.tokenizer->Encode(text, {.parse_special = true, .add_special = false});
@@ -86,9 +85,8 @@ int Generate(const GenerateFlags& flags) {
     std::fflush(stdout);
   });
   const double decode_s = done.finished_s - done.first_token_s;
-  const double tpot_ms = done.tokens.size() < 2
-                             ? 0
-                             : 1000 * decode_s / static_cast<double>(done.tokens.size() - 1);
+  const double tpot_ms =
+      done.tokens.size() < 2 ? 0 : 1000 * decode_s / static_cast<double>(done.tokens.size() - 1);
   const double ttft_ms = 1000 * (done.first_token_s - done.submitted_s);
   if (flags.json) {
     const Json document = {{"text", done.text},

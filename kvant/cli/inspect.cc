@@ -23,8 +23,9 @@ struct InspectFlags {
   bool json = false;
 };
 
-constexpr const char* kFormats[] = {"fp32", "bf16", "fp8_e4m3", "int8_per_token_head", "int8",
-                                    "q8_0", "int4_per_token_head", "int4", "q4_0", "int2"};
+constexpr const char* kFormats[] = {
+    "fp32", "bf16", "fp8_e4m3", "int8_per_token_head", "int8", "q8_0", "int4_per_token_head",
+    "int4", "q4_0", "int2"};
 
 Json FormatTable(const Model& model) {
   Json table = Json::array();
@@ -91,21 +92,18 @@ Json LayerStatistics(const KvStatistics& statistics, uint32_t layer, bool is_key
 }
 
 Json StatisticsOf(Engine* engine, const std::vector<std::string>& paths, uint64_t length) {
-  const auto sequences =
-      CutIntoSequences(*engine->model().tokenizer, ReadTexts(paths), length, 4);
+  const auto sequences = CutIntoSequences(*engine->model().tokenizer, ReadTexts(paths), length, 4);
   ProgressLine progress("observing K and V");
   const KvStatistics statistics = ObserveSequences(
-      engine, sequences,
-      [&](uint64_t done, uint64_t total) { progress.Update(done, total); });
+      engine, sequences, [&](uint64_t done, uint64_t total) { progress.Update(done, total); });
   Json layers = Json::array();
   for (uint32_t layer = 0; layer < statistics.geometry().num_layers; ++layer) {
     layers.push_back({{"layer", layer},
                       {"k", LayerStatistics(statistics, layer, true)},
                       {"v", LayerStatistics(statistics, layer, false)}});
   }
-  return {{"tokens", statistics.tokens()},
-          {"non_finite", statistics.non_finite()},
-          {"layers", layers}};
+  return {
+      {"tokens", statistics.tokens()}, {"non_finite", statistics.non_finite()}, {"layers", layers}};
 }
 
 void PrintText(const Json& d) {
@@ -117,9 +115,10 @@ void PrintText(const Json& d) {
               d["query_heads"].get<int>(), d["kv_heads"].get<int>(), d["head_dim"].get<int>(),
               d["context_length"].get<int>());
   if (d["k_bias"].get<bool>()) {
-    std::printf("K has biases, at most %.0f: low-bit K needs int4/int8 (per channel), "
-                "+bias_removed or +block_mean\n",
-                d["largest_k_bias"].get<double>());
+    std::printf(
+        "K has biases, at most %.0f: low-bit K needs int4/int8 (per channel), "
+        "+bias_removed or +block_mean\n",
+        d["largest_k_bias"].get<double>());
   }
   std::printf("\n%-38s %14s %8s\n", "format (all layers kept)", "bytes/token", "x bf16");
   for (const Json& row : d["formats"]) {
@@ -130,8 +129,8 @@ void PrintText(const Json& d) {
     std::printf("\nK and V statistics: add --text FILE…\n");
     return;
   }
-  std::printf("\n%-6s %12s %12s %-22s %12s\n", "layer", "max |K|", "median ch.", "largest K channels",
-              "max |V|");
+  std::printf("\n%-6s %12s %12s %-22s %12s\n", "layer", "max |K|", "median ch.",
+              "largest K channels", "max |V|");
   for (const Json& layer : d["statistics"]["layers"]) {
     std::string channels;
     for (const Json& c : layer["k"]["largest_channels"]) {
@@ -155,22 +154,21 @@ int Inspect(const InspectFlags& flags) {
       largest_bias = std::max(largest_bias, std::fabs(bias));
     }
   }
-  Json document = {
-      {"name", config.name},
-      {"architecture", config.architecture},
-      {"model_sha256", Hex(model.digest)},
-      {"layers", config.num_layers},
-      {"sliding_window_layers",
-       std::count_if(config.window_tokens.begin(), config.window_tokens.end(),
-                     [](uint64_t w) { return w != 0; })},
-      {"query_heads", config.num_heads},
-      {"kv_heads", config.num_kv_heads},
-      {"head_dim", config.head_dim},
-      {"context_length", config.context_length},
-      {"k_bias", has_bias},
-      {"largest_k_bias", largest_bias},
-      {"query_key_norm", config.query_key_norm},
-      {"formats", FormatTable(model)}};
+  Json document = {{"name", config.name},
+                   {"architecture", config.architecture},
+                   {"model_sha256", Hex(model.digest)},
+                   {"layers", config.num_layers},
+                   {"sliding_window_layers",
+                    std::count_if(config.window_tokens.begin(), config.window_tokens.end(),
+                                  [](uint64_t w) { return w != 0; })},
+                   {"query_heads", config.num_heads},
+                   {"kv_heads", config.num_kv_heads},
+                   {"head_dim", config.head_dim},
+                   {"context_length", config.context_length},
+                   {"k_bias", has_bias},
+                   {"largest_k_bias", largest_bias},
+                   {"query_key_norm", config.query_key_norm},
+                   {"formats", FormatTable(model)}};
   if (!flags.text.empty()) {
     EngineOptions options = MakeEngineOptions(flags.engine);
     constexpr uint64_t kLength = 2048;

@@ -43,8 +43,9 @@ int main(int argc, char** argv) {
       "  kvant probe                                             what this machine's kernels do\n"};
   app.require_subcommand(1);
   app.set_version_flag("--version", std::string("kvant ") + KVANT_VERSION);
-  app.footer("Exit codes: 0 done or ship, 1 do not ship, 2 usage, 3 input or environment, "
-             "4 internal, 5 canary, 6 inconclusive.");
+  app.footer(
+      "Exit codes: 0 done or ship, 1 do not ship, 2 usage, 3 input or environment, "
+      "4 internal, 5 canary, 6 inconclusive.");
   kvant::CommandBody body;
   kvant::AddExperimentCommand(&app, &body);
   kvant::AddCalibrateCommand(&app, &body);

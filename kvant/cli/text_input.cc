@@ -25,8 +25,8 @@ std::string TextOfLine(std::string_view line, const std::string& where) {
   }
   std::string text;
   for (const Json& message : document["messages"]) {
-    const bool whole = message.is_object() && message.contains("content") &&
-                       message["content"].is_string();
+    const bool whole =
+        message.is_object() && message.contains("content") && message["content"].is_string();
     if (!whole) {
       throw Error(ErrorCode::kInvalidInput, fmt::format("{}: a message without content", where));
     }

@@ -35,20 +35,20 @@ struct Unit {
 };
 
 constexpr std::array<Unit, 10> kUnits = {{{"", 1},
-                                         {"B", 1},
-                                         {"KiB", 1024.0},
-                                         {"MiB", 1024.0 * 1024},
-                                         {"GiB", 1024.0 * 1024 * 1024},
-                                         {"TiB", 1024.0 * 1024 * 1024 * 1024},
-                                         {"KB", 1e3},
-                                         {"MB", 1e6},
-                                         {"GB", 1e9},
-                                         {"TB", 1e12}}};
+                                          {"B", 1},
+                                          {"KiB", 1024.0},
+                                          {"MiB", 1024.0 * 1024},
+                                          {"GiB", 1024.0 * 1024 * 1024},
+                                          {"TiB", 1024.0 * 1024 * 1024 * 1024},
+                                          {"KB", 1e3},
+                                          {"MB", 1e6},
+                                          {"GB", 1e9},
+                                          {"TB", 1e12}}};
 
 // Splits "1.5GiB" into 1.5 and "GiB"; false if there is no leading number.
 bool SplitNumber(std::string_view text, double* number, std::string_view* unit) {
-  const auto result = std::from_chars(text.data(), text.data() + text.size(), *number,
-                                      std::chars_format::fixed);
+  const auto result =
+      std::from_chars(text.data(), text.data() + text.size(), *number, std::chars_format::fixed);
   if (result.ec != std::errc()) return false;
   *unit = text.substr(static_cast<size_t>(result.ptr - text.data()));
   while (!unit->empty() && unit->front() == ' ') unit->remove_prefix(1);
@@ -88,7 +88,7 @@ uint64_t ParseTokens(std::string_view text) {
   double number = 0;
   std::string_view unit;
   if (SplitNumber(text, &number, &unit)) {
-    const double factor = unit.empty()                 ? 1
+    const double factor = unit.empty()                   ? 1
                           : (unit == "K" || unit == "k") ? 1024
                           : (unit == "M" || unit == "m") ? 1024 * 1024
                                                          : 0;

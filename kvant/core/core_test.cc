@@ -23,8 +23,7 @@ namespace kvant {
 namespace {
 
 std::filesystem::path TempPath(const std::string& name) {
-  return std::filesystem::path(testing::TempDir()) /
-         (name + "." + std::to_string(::getpid()));
+  return std::filesystem::path(testing::TempDir()) / (name + "." + std::to_string(::getpid()));
 }
 
 TEST(Sha256, KnownDigests) {
@@ -103,8 +102,8 @@ TEST(ThreadPool, ALongIndexIsWaitedFor) {
 TEST(ThreadPool, EveryIndexThrowsAndTheLoopStillEnds) {
   ThreadPool pool(4);
   for (int round = 0; round < 200; ++round) {
-    EXPECT_THROW(
-        pool.ParallelFor(50, [](size_t, size_t) { throw Error(ErrorCode::kIo, "x"); }), Error);
+    EXPECT_THROW(pool.ParallelFor(50, [](size_t, size_t) { throw Error(ErrorCode::kIo, "x"); }),
+                 Error);
   }
   std::atomic<int> runs = 0;
   pool.ParallelFor(10, [&](size_t, size_t) { ++runs; });

@@ -8,28 +8,39 @@ namespace kvant {
 
 std::string_view ErrorCodeName(ErrorCode code) {
   switch (code) {
-    case ErrorCode::kUsage: return "usage";
-    case ErrorCode::kInvalidInput: return "invalid_input";
-    case ErrorCode::kUnsupported: return "unsupported";
-    case ErrorCode::kNotFound: return "not_found";
-    case ErrorCode::kOverBudget: return "over_budget";
-    case ErrorCode::kIo: return "io";
-    case ErrorCode::kCancelled: return "cancelled";
-    case ErrorCode::kInternal: return "internal";
+    case ErrorCode::kUsage:
+      return "usage";
+    case ErrorCode::kInvalidInput:
+      return "invalid_input";
+    case ErrorCode::kUnsupported:
+      return "unsupported";
+    case ErrorCode::kNotFound:
+      return "not_found";
+    case ErrorCode::kOverBudget:
+      return "over_budget";
+    case ErrorCode::kIo:
+      return "io";
+    case ErrorCode::kCancelled:
+      return "cancelled";
+    case ErrorCode::kInternal:
+      return "internal";
   }
   return "internal";
 }
 
 int ExitCodeFor(ErrorCode code) {
   switch (code) {
-    case ErrorCode::kUsage: return 2;
+    case ErrorCode::kUsage:
+      return 2;
     case ErrorCode::kInvalidInput:
     case ErrorCode::kUnsupported:
     case ErrorCode::kNotFound:
     case ErrorCode::kOverBudget:
     case ErrorCode::kIo:
-    case ErrorCode::kCancelled: return 3;
-    case ErrorCode::kInternal: return 4;
+    case ErrorCode::kCancelled:
+      return 3;
+    case ErrorCode::kInternal:
+      return 4;
   }
   return 4;
 }

@@ -49,8 +49,8 @@ class Error : public std::runtime_error {
 }  // namespace kvant
 
 // Guards an invariant of our own code, in release builds too. Input is checked with Error.
-#define KVANT_CHECK(condition)                                      \
-  do {                                                              \
-    if (!(condition)) [[unlikely]]                                  \
-      ::kvant::CheckFailed(#condition, __FILE__, __LINE__);         \
+#define KVANT_CHECK(condition)                              \
+  do {                                                      \
+    if (!(condition)) [[unlikely]]                          \
+      ::kvant::CheckFailed(#condition, __FILE__, __LINE__); \
   } while (false)

@@ -94,11 +94,9 @@ std::string ReadWholeFile(const std::filesystem::path& path, uint64_t max_bytes)
 
 void WriteFileAtomically(const std::filesystem::path& path, std::string_view content) {
   const std::filesystem::path temporary = path.string() + fmt::format(".tmp{}", ::getpid());
-  const int descriptor =
-      ::open(temporary.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
+  const int descriptor = ::open(temporary.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
   if (descriptor < 0) {
-    throw Error(ErrorCode::kIo,
-                fmt::format("cannot write {}: {}", temporary.string(), Reason()));
+    throw Error(ErrorCode::kIo, fmt::format("cannot write {}: {}", temporary.string(), Reason()));
   }
   auto fail = [&](const std::string& why) {
     ::unlink(temporary.c_str());

@@ -39,8 +39,7 @@ Json ParseJson(std::string_view text, std::string_view source, size_t max_depth)
                                                         Json& value) {
     if (event == Json::parse_event_t::object_start) keys.emplace_back();
     if (event == Json::parse_event_t::object_end) keys.pop_back();
-    if (event == Json::parse_event_t::key &&
-        !keys.back().insert(value.get<std::string>()).second) {
+    if (event == Json::parse_event_t::key && !keys.back().insert(value.get<std::string>()).second) {
       duplicate = value.get<std::string>();
     }
     return true;
@@ -52,8 +51,8 @@ Json ParseJson(std::string_view text, std::string_view source, size_t max_depth)
     throw Error(ErrorCode::kInvalidInput, fmt::format("{}: {}", source, failure.what()));
   }
   if (!duplicate.empty()) {
-    throw Error(ErrorCode::kInvalidInput, fmt::format("{}: key '{}' stands twice", source,
-                                                      duplicate));
+    throw Error(ErrorCode::kInvalidInput,
+                fmt::format("{}: key '{}' stands twice", source, duplicate));
   }
   return document;
 }

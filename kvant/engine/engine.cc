@@ -18,8 +18,7 @@ namespace {
 constexpr uint32_t kPromptLogitRows = 32;
 
 double SteadySeconds() {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch())
-      .count();
+  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
 
 TransformerLimits LimitsOf(const EngineOptions& options, uint64_t max_context) {
@@ -68,9 +67,12 @@ EngineOptions WithDefaults(EngineOptions options) {
 
 std::string_view FinishReasonName(FinishReason reason) {
   switch (reason) {
-    case FinishReason::kStop: return "stop";
-    case FinishReason::kLength: return "length";
-    case FinishReason::kCancelled: return "cancelled";
+    case FinishReason::kStop:
+      return "stop";
+    case FinishReason::kLength:
+      return "length";
+    case FinishReason::kCancelled:
+      return "cancelled";
   }
   return "cancelled";
 }
@@ -91,7 +93,7 @@ struct Engine::Sequence {
   uint64_t reserved_bytes = 0;
   uint64_t prefilled = 0;  // tokens of the prompt whose K and V are in the cache
   PrefixCursor cursor;
-  size_t emitted_text = 0;  // bytes of completion.text already given to on_token
+  size_t emitted_text = 0;       // bytes of completion.text already given to on_token
   std::vector<TokenId> history;  // prompt and output: what the cache holds, or will
   Completion completion;
   bool finished = false;
@@ -131,8 +133,7 @@ void ScoringSequence::Run(std::span<const TokenId> tokens, Pass pass, float* log
   }
 }
 
-void ScoringSequence::Advance(std::span<const TokenId> tokens, Pass pass,
-                              std::span<float> logits) {
+void ScoringSequence::Advance(std::span<const TokenId> tokens, Pass pass, std::span<float> logits) {
   KVANT_CHECK(logits.size() >= tokens.size() * engine_->model_.config.vocabulary);
   Run(tokens, pass, logits.data());
 }
@@ -148,8 +149,8 @@ Engine::Engine(Model model, const EngineOptions& options)
       options_(WithDefaults(options)),
       max_context_(options.max_context == 0 ? model_.config.context_length : options.max_context),
       threads_(options.num_threads),
-      budget_(MakeMemoryBudget(options.memory_bytes, FixedBytesOf(model_, options_, max_context_),
-                               1)),
+      budget_(
+          MakeMemoryBudget(options.memory_bytes, FixedBytesOf(model_, options_, max_context_), 1)),
       pool_(budget_.pool),
       prefixes_(pool_) {
   const TransformerLimits limits = LimitsOf(options_, max_context_);
@@ -285,12 +286,12 @@ void Engine::PrepareBlocks(BlockTable* blocks, uint64_t tokens) {
 void Engine::Admit() {
   while (!waiting_.empty() && running_.size() < options_.max_batch) {
     Sequence* sequence = waiting_.front().get();
-    const uint64_t peak = PeakOf(sequence->request.plan, sequence->request.prompt.size() +
-                                                             sequence->request.max_new_tokens);
+    const uint64_t peak = PeakOf(
+        sequence->request.plan, sequence->request.prompt.size() + sequence->request.max_new_tokens);
     if (!pool_.Reserve(peak)) return;
     sequence->reserved_bytes = peak;
-    sequence->blocks = std::make_unique<BlockTable>(
-        pool_, plans_[sequence->request.plan].layout.cache);
+    sequence->blocks =
+        std::make_unique<BlockTable>(pool_, plans_[sequence->request.plan].layout.cache);
     sequence->completion.admitted_s = Now();
     AdoptPrefix(sequence);
     running_.push_back(std::move(waiting_.front()));
@@ -384,10 +385,9 @@ void Engine::TakeToken(Sequence* sequence, std::span<const float> logits) {
   Completion& completion = sequence->completion;
   const TokenId token = sequence->sampler.Sample(logits, sequence->history.size());
   if (completion.tokens.empty()) completion.first_token_s = Now();
-  const bool stops =
-      (!request.ignore_end_of_text && model_.tokenizer->IsEndOfGeneration(token)) ||
-      std::find(request.stop_tokens.begin(), request.stop_tokens.end(), token) !=
-          request.stop_tokens.end();
+  const bool stops = (!request.ignore_end_of_text && model_.tokenizer->IsEndOfGeneration(token)) ||
+                     std::find(request.stop_tokens.begin(), request.stop_tokens.end(), token) !=
+                         request.stop_tokens.end();
   if (stops) {
     Finish(sequence, FinishReason::kStop);
     return;
@@ -483,8 +483,7 @@ std::unique_ptr<ScoringSequence> Engine::StartScoring(PlanId plan, uint64_t max_
                 fmt::format("{} tokens under plan '{}' need {} of KV blocks; the pool of {} has {} "
                             "reserved",
                             max_tokens, plans_[plan].layout.plan.name, FormatBytes(peak),
-                            FormatBytes(budget_.pool),
-                            FormatBytes(pool_.usage().reserved_bytes)),
+                            FormatBytes(budget_.pool), FormatBytes(pool_.usage().reserved_bytes)),
                 "raise --memory or choose a shorter bucket");
   }
   return std::unique_ptr<ScoringSequence>(new ScoringSequence(this, plan, peak));

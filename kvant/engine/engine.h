@@ -30,7 +30,7 @@ namespace kvant {
 struct EngineOptions {
   uint64_t memory_bytes = 0;  // of the whole process
   size_t num_threads = 1;
-  uint64_t max_context = 0;  // 0: the model's trained context
+  uint64_t max_context = 0;      // 0: the model's trained context
   uint32_t prefill_chunk = 256;  // tokens; chunks end on multiples of it
   uint32_t max_batch = 16;       // sequences that decode together, at most 64
   uint32_t max_waiting = 1024;   // requests

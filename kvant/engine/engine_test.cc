@@ -99,10 +99,10 @@ TEST(Engine, BatchThreadsAndChunksChangeNoBit) {
     for (uint64_t i = 0; i < 8; ++i) {
       RequestCallbacks callbacks;
       if (i == 3) callbacks.on_completion = [&](const Completion& c) { batched = c; };
-      engine.Submit(i == 3 ? MakeRequest(prompt, plan)
-                           : MakeRequest(RandomPrompt(20 + 70 * i, 100 + i),
-                                         i % 2 == 0 ? plan : other, 30),
-                    std::move(callbacks));
+      engine.Submit(
+          i == 3 ? MakeRequest(prompt, plan)
+                 : MakeRequest(RandomPrompt(20 + 70 * i, 100 + i), i % 2 == 0 ? plan : other, 30),
+          std::move(callbacks));
     }
     engine.RunUntilIdle();
     ExpectSame(alone, batched, what + ", among 8");
@@ -289,8 +289,8 @@ TEST(Engine, StopsWhereItIsTold) {
   text.stop_strings = {all.text.substr(at, 3)};
   const size_t found = all.text.find(text.stop_strings[0]);
   std::string streamed;
-  const Completion by_text = engine.Generate(
-      text, [&](const TokenEvent& event) { streamed += event.text; });
+  const Completion by_text =
+      engine.Generate(text, [&](const TokenEvent& event) { streamed += event.text; });
   EXPECT_EQ(by_text.text, all.text.substr(0, found));
   EXPECT_EQ(streamed, by_text.text);
 }
@@ -299,9 +299,8 @@ TEST(Engine, StreamedTextIsTheWholeText) {
   Engine engine(TinyModel("qwen2"), Options());
   const PlanId plan = engine.AddPlan(MakeKvPlan("bf16", engine.model().geometry));
   std::string streamed;
-  const Completion done =
-      engine.Generate(MakeRequest(RandomPrompt(30, 8), plan, 60),
-                      [&](const TokenEvent& event) { streamed += event.text; });
+  const Completion done = engine.Generate(MakeRequest(RandomPrompt(30, 8), plan, 60),
+                                          [&](const TokenEvent& event) { streamed += event.text; });
   EXPECT_EQ(streamed, done.text);
 }
 
@@ -317,8 +316,8 @@ TEST(Engine, PromptLogProbabilitiesAreTheScoredOnes) {
   std::vector<float> logits(prompt.size() * vocabulary);
   engine.StartScoring(plan, 150)->Advance(prompt, Pass::kPrefill, logits);
   for (size_t i = 0; i + 1 < prompt.size(); ++i) {
-    const SampledToken expected = LogProbabilities(
-        std::span(logits).subspan(i * vocabulary, vocabulary), prompt[i + 1], 0);
+    const SampledToken expected =
+        LogProbabilities(std::span(logits).subspan(i * vocabulary, vocabulary), prompt[i + 1], 0);
     EXPECT_EQ(done.prompt_log_probabilities[i].log_probability, expected.log_probability) << i;
   }
 }

@@ -19,7 +19,7 @@ struct Model {
   ModelWeights weights;
   KvGeometry geometry;
   std::unique_ptr<Tokenizer> tokenizer;
-  std::string chat_template;  // Jinja source, empty if the file has none
+  std::string chat_template;     // Jinja source, empty if the file has none
   uint64_t tokenizer_bytes = 0;  // estimate, for the memory budget
 };
 

@@ -11,10 +11,10 @@
 namespace kvant {
 
 struct SamplingParameters {
-  float temperature = 0;  // 0: greedy
-  uint32_t top_k = 0;     // 0: all
-  float top_p = 1;        // (0, 1]
-  float min_p = 0;        // [0, 1): of the most probable token's probability
+  float temperature = 0;         // 0: greedy
+  uint32_t top_k = 0;            // 0: all
+  float top_p = 1;               // (0, 1]
+  float min_p = 0;               // [0, 1): of the most probable token's probability
   float repetition_penalty = 1;  // > 0; on tokens of the prompt and the output
   float frequency_penalty = 0;   // on tokens of the output, per occurrence
   float presence_penalty = 0;    // on tokens of the output, once

@@ -10,11 +10,11 @@ namespace kvant {
 
 // One position: both models have seen the same tokens and predict the next.
 struct PositionDivergence {
-  float kld = 0;                 // KL(baseline ‖ candidate), nats
-  float log_p_baseline = 0;      // of the token that really follows
+  float kld = 0;             // KL(baseline ‖ candidate), nats
+  float log_p_baseline = 0;  // of the token that really follows
   float log_p_candidate = 0;
-  bool same_top1 = false;        // ties: the lowest id
-  bool non_finite = false;       // a logit was NaN or infinite: kld is then NaN
+  bool same_top1 = false;   // ties: the lowest id
+  bool non_finite = false;  // a logit was NaN or infinite: kld is then NaN
 };
 
 // logits [vocabulary] of both; `next` the token that follows. float64 throughout.

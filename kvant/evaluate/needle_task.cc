@@ -14,41 +14,42 @@ namespace kvant {
 namespace {
 
 constexpr std::array<std::string_view, 24> kColours = {
-    "amber",  "azure",  "bronze", "cobalt", "copper", "coral",  "crimson", "ebony",
-    "golden", "indigo", "ivory",  "jade",   "lilac",  "maroon", "olive",   "pearl",
-    "russet", "saffron", "scarlet", "silver", "teal",  "umber",  "violet",  "walnut"};
+    "amber",  "azure",   "bronze",  "cobalt", "copper", "coral",  "crimson", "ebony",
+    "golden", "indigo",  "ivory",   "jade",   "lilac",  "maroon", "olive",   "pearl",
+    "russet", "saffron", "scarlet", "silver", "teal",   "umber",  "violet",  "walnut"};
 constexpr std::array<std::string_view, 24> kPlaces = {
-    "lighthouse", "granary",  "observatory", "cellar",   "workshop", "pavilion",
-    "aqueduct",   "boathouse", "chapel",     "foundry",  "greenhouse", "harbour",
-    "library",    "mill",     "orchard",     "quarry",   "stable",   "tannery",
-    "theatre",    "tower",    "vault",       "vineyard", "warehouse", "well"};
+    "lighthouse", "granary",   "observatory", "cellar",   "workshop",   "pavilion",
+    "aqueduct",   "boathouse", "chapel",      "foundry",  "greenhouse", "harbour",
+    "library",    "mill",      "orchard",     "quarry",   "stable",     "tannery",
+    "theatre",    "tower",     "vault",       "vineyard", "warehouse",  "well"};
 constexpr std::array<std::string_view, 24> kPeople = {
-    "the clerk",    "a surveyor",   "the gardener", "an engineer", "the baker",   "a carpenter",
-    "the teacher",  "a sailor",     "the doctor",   "a printer",   "the miller",  "a weaver",
-    "the captain",  "an apprentice", "the notary",  "a mason",     "the painter", "a shepherd",
-    "the merchant", "a pilot",      "the botanist", "a courier",   "the cook",    "a violinist"};
+    "the clerk",    "a surveyor",    "the gardener", "an engineer", "the baker",   "a carpenter",
+    "the teacher",  "a sailor",      "the doctor",   "a printer",   "the miller",  "a weaver",
+    "the captain",  "an apprentice", "the notary",   "a mason",     "the painter", "a shepherd",
+    "the merchant", "a pilot",       "the botanist", "a courier",   "the cook",    "a violinist"};
 constexpr std::array<std::string_view, 24> kActs = {
-    "measured", "described", "repaired", "counted",  "carried",  "painted", "sorted",  "inspected",
-    "sketched", "cleaned",   "moved",    "weighed",  "labelled", "folded",  "collected", "examined",
-    "borrowed", "returned",  "polished", "arranged", "wrapped",  "drew",    "stacked", "listed"};
+    "measured", "described", "repaired",  "counted",  "carried",  "painted",
+    "sorted",   "inspected", "sketched",  "cleaned",  "moved",    "weighed",
+    "labelled", "folded",    "collected", "examined", "borrowed", "returned",
+    "polished", "arranged",  "wrapped",   "drew",     "stacked",  "listed"};
 constexpr std::array<std::string_view, 32> kThings = {
-    "the old maps",       "seven baskets",      "a broken clock",    "the wooden crates",
-    "some dried herbs",   "the iron gate",      "a pair of lamps",   "the spare ropes",
-    "several letters",    "the long ladder",    "a heavy anvil",     "the tin roof",
-    "two clay jars",      "the market stalls",  "a box of nails",    "the garden wall",
-    "the evening papers", "a bundle of reeds",  "the stone bridge",  "three barrels",
-    "the winter coats",   "a set of scales",    "the copper kettle", "the ferry tickets",
-    "a row of seedlings", "the painted sign",   "the ledger",        "an empty cart",
+    "the old maps",        "seven baskets",     "a broken clock",    "the wooden crates",
+    "some dried herbs",    "the iron gate",     "a pair of lamps",   "the spare ropes",
+    "several letters",     "the long ladder",   "a heavy anvil",     "the tin roof",
+    "two clay jars",       "the market stalls", "a box of nails",    "the garden wall",
+    "the evening papers",  "a bundle of reeds", "the stone bridge",  "three barrels",
+    "the winter coats",    "a set of scales",   "the copper kettle", "the ferry tickets",
+    "a row of seedlings",  "the painted sign",  "the ledger",        "an empty cart",
     "the brass telescope", "some fresh bread",  "the narrow path",   "a folded blanket"};
 constexpr std::array<std::string_view, 24> kTimes = {
-    "before noon",          "after the rain",      "on a quiet morning",  "late in the evening",
-    "during the festival",  "while the bells rang", "at the end of May",  "in the first week",
-    "without much haste",   "with great care",     "for the second time", "near the river",
-    "behind the station",   "under a grey sky",    "as the fog lifted",   "once again",
-    "in the usual order",   "by candlelight",      "at the crossing",     "with a neighbour",
-    "along the shore",      "before the meeting",  "in spring",           "on the way home"};
-constexpr std::array<std::string_view, 8> kLinks = {"", "", "", "Later, ", "Meanwhile, ",
-                                                    "That day, ", "Soon after, ", "Elsewhere, "};
+    "before noon",         "after the rain",       "on a quiet morning",  "late in the evening",
+    "during the festival", "while the bells rang", "at the end of May",   "in the first week",
+    "without much haste",  "with great care",      "for the second time", "near the river",
+    "behind the station",  "under a grey sky",     "as the fog lifted",   "once again",
+    "in the usual order",  "by candlelight",       "at the crossing",     "with a neighbour",
+    "along the shore",     "before the meeting",   "in spring",           "on the way home"};
+constexpr std::array<std::string_view, 8> kLinks = {
+    "", "", "", "Later, ", "Meanwhile, ", "That day, ", "Soon after, ", "Elsewhere, "};
 
 template <size_t N>
 std::string_view Pick(const std::array<std::string_view, N>& words, Random* random) {
@@ -57,8 +58,7 @@ std::string_view Pick(const std::array<std::string_view, N>& words, Random* rand
 
 std::string Sentence(Random* random) {
   std::string text = fmt::format("{}{} {} {} {}.", Pick(kLinks, random), Pick(kPeople, random),
-                                 Pick(kActs, random), Pick(kThings, random),
-                                 Pick(kTimes, random));
+                                 Pick(kActs, random), Pick(kThings, random), Pick(kTimes, random));
   text[0] = static_cast<char>(text[0] >= 'a' && text[0] <= 'z' ? text[0] - 32 : text[0]);
   return text;
 }
@@ -73,8 +73,8 @@ std::vector<Needle> MakeNeedles(const NeedleOptions& options, Random* random) {
   while (needles.size() < options.depths.size()) {
     const std::string key = fmt::format("{} {}", Pick(kColours, random), Pick(kPlaces, random));
     if (!keys.insert(key).second) continue;
-    needles.push_back({key, fmt::format("{}", 10000 + random->Below(90000)),
-                       options.depths[needles.size()]});
+    needles.push_back(
+        {key, fmt::format("{}", 10000 + random->Below(90000)), options.depths[needles.size()]});
   }
   return needles;
 }
@@ -102,9 +102,10 @@ std::string Assemble(const std::vector<std::string>& sentences,
 }  // namespace
 
 std::string QuestionFor(const Needle& needle) {
-  return fmt::format("\n\nQuestion: What is the access code of the {}?\nAnswer: The access code of "
-                     "the {} is",
-                     needle.key, needle.key);
+  return fmt::format(
+      "\n\nQuestion: What is the access code of the {}?\nAnswer: The access code of "
+      "the {} is",
+      needle.key, needle.key);
 }
 
 Haystack MakeHaystack(const NeedleOptions& options, const CountTokens& count_tokens) {
@@ -147,10 +148,9 @@ bool AnswersNeedle(std::string_view answer, const Needle& needle) {
   size_t end = begin;
   std::string digits;
   // "12,345" and "12345" are the same number.
-  while (end < answer.size() &&
-         ((answer[end] >= '0' && answer[end] <= '9') ||
-          (answer[end] == ',' && end + 1 < answer.size() && answer[end + 1] >= '0' &&
-           answer[end + 1] <= '9'))) {
+  while (end < answer.size() && ((answer[end] >= '0' && answer[end] <= '9') ||
+                                 (answer[end] == ',' && end + 1 < answer.size() &&
+                                  answer[end + 1] >= '0' && answer[end + 1] <= '9'))) {
     if (answer[end] != ',') digits.push_back(answer[end]);
     ++end;
   }

@@ -14,7 +14,7 @@ namespace {
 
 struct RuleField {
   const char* name;
-  double VerdictRules::* value;
+  double VerdictRules::*value;
   double low, high;
 };
 
@@ -45,11 +45,10 @@ struct Finding {
 Finding JudgeDivergence(const DivergenceCell& cell, const VerdictRules& rules) {
   Finding finding;
   finding.cell = CellName("divergence", cell.bucket);
-  const std::string measured =
-      fmt::format("{}: mean KLD {:.2g}{}, same top-1 {:.1f} % over {} positions of {} documents",
-                  finding.cell, cell.mean_kld,
-                  cell.low ? fmt::format(" [{:.2g}, {:.2g}]", *cell.low, *cell.high) : "",
-                  100 * cell.same_top1, cell.positions, cell.documents);
+  const std::string measured = fmt::format(
+      "{}: mean KLD {:.2g}{}, same top-1 {:.1f} % over {} positions of {} documents", finding.cell,
+      cell.mean_kld, cell.low ? fmt::format(" [{:.2g}, {:.2g}]", *cell.low, *cell.high) : "",
+      100 * cell.same_top1, cell.positions, cell.documents);
   finding.reason = measured;
   if (cell.non_finite > 0) {
     finding.say = Say::kLoss;
@@ -86,9 +85,8 @@ Finding JudgeNeedles(const NeedleCell& cell, const VerdictRules& rules, bool los
   finding.reason = fmt::format(
       "{}: {} of {} right, baseline {}; {} haystacks lost, {} won of {}: loss at most {:.0f} "
       "points at {:.0f} % confidence",
-      finding.cell, cell.candidate_right, cell.questions, cell.baseline_right,
-      cell.haystacks_lost, cell.haystacks_won, cell.haystacks, 100 * bound,
-      100 * rules.needle_confidence);
+      finding.cell, cell.candidate_right, cell.questions, cell.baseline_right, cell.haystacks_lost,
+      cell.haystacks_won, cell.haystacks, 100 * bound, 100 * rules.needle_confidence);
   if (loss_significant) {
     finding.say = Say::kLoss;
     finding.reason += "; a significant loss after Holm";
@@ -119,8 +117,7 @@ std::vector<Finding> JudgeAll(const GroupEvidence& evidence, const VerdictRules&
   for (const NeedleCell& cell : evidence.needles) {
     if (!Discriminates(cell, rules)) {
       notes->push_back(fmt::format("{} decides nothing: the baseline scores {:.0f} %",
-                                   CellName("needles", cell.bucket),
-                                   100 * cell.baseline_score()));
+                                   CellName("needles", cell.bucket), 100 * cell.baseline_score()));
       continue;
     }
     cells.push_back(&cell);
@@ -132,9 +129,9 @@ std::vector<Finding> JudgeAll(const GroupEvidence& evidence, const VerdictRules&
   }
   if (evidence.free_run && evidence.free_run->outputs > 0) {
     const FreeRunCell& run = *evidence.free_run;
-    const double more = (static_cast<double>(run.repeating) -
-                         static_cast<double>(run.baseline_repeating)) /
-                        static_cast<double>(run.outputs);
+    const double more =
+        (static_cast<double>(run.repeating) - static_cast<double>(run.baseline_repeating)) /
+        static_cast<double>(run.outputs);
     Finding finding;
     finding.cell = "free running";
     finding.reason = fmt::format("free running: {} of {} outputs end in repetition, baseline {}",
@@ -149,20 +146,28 @@ std::vector<Finding> JudgeAll(const GroupEvidence& evidence, const VerdictRules&
 
 std::string_view VerdictName(VerdictKind kind) {
   switch (kind) {
-    case VerdictKind::kShip: return "ship";
-    case VerdictKind::kCanary: return "canary";
-    case VerdictKind::kDoNotShip: return "do not ship";
-    case VerdictKind::kInconclusive: return "inconclusive";
+    case VerdictKind::kShip:
+      return "ship";
+    case VerdictKind::kCanary:
+      return "canary";
+    case VerdictKind::kDoNotShip:
+      return "do not ship";
+    case VerdictKind::kInconclusive:
+      return "inconclusive";
   }
   return "inconclusive";
 }
 
 int VerdictExitCode(VerdictKind kind) {
   switch (kind) {
-    case VerdictKind::kShip: return 0;
-    case VerdictKind::kDoNotShip: return 1;
-    case VerdictKind::kCanary: return 5;
-    case VerdictKind::kInconclusive: return 6;
+    case VerdictKind::kShip:
+      return 0;
+    case VerdictKind::kDoNotShip:
+      return 1;
+    case VerdictKind::kCanary:
+      return 5;
+    case VerdictKind::kInconclusive:
+      return 6;
   }
   return 6;
 }
@@ -171,8 +176,7 @@ double NeedleCell::baseline_score() const {
   return questions == 0 ? 0 : static_cast<double>(baseline_right) / static_cast<double>(questions);
 }
 double NeedleCell::candidate_score() const {
-  return questions == 0 ? 0
-                        : static_cast<double>(candidate_right) / static_cast<double>(questions);
+  return questions == 0 ? 0 : static_cast<double>(candidate_right) / static_cast<double>(questions);
 }
 
 Json RulesToJson(const VerdictRules& rules) {
@@ -187,11 +191,10 @@ VerdictRules RulesFromJson(const Json& json, const std::string& source) {
   for (const auto& [key, value] : json.items()) {
     if (key == "min_documents" || key == "min_positions") {
       if (!value.is_number_unsigned()) {
-        throw Error(ErrorCode::kInvalidInput, fmt::format("{}: '{}' is not a whole number", source,
-                                                          key));
+        throw Error(ErrorCode::kInvalidInput,
+                    fmt::format("{}: '{}' is not a whole number", source, key));
       }
-      (key == "min_documents" ? rules.min_documents : rules.min_positions) =
-          value.get<uint64_t>();
+      (key == "min_documents" ? rules.min_documents : rules.min_positions) = value.get<uint64_t>();
       continue;
     }
     const auto* field = std::find_if(std::begin(kFields), std::end(kFields),
@@ -201,9 +204,8 @@ VerdictRules RulesFromJson(const Json& json, const std::string& source) {
     }
     const double number = value.is_number() ? value.get<double>() : -1;
     if (!(number >= field->low && number <= field->high)) {
-      throw Error(ErrorCode::kInvalidInput,
-                  fmt::format("{}: '{}' must lie in [{}, {}]", source, key, field->low,
-                              field->high));
+      throw Error(ErrorCode::kInvalidInput, fmt::format("{}: '{}' must lie in [{}, {}]", source,
+                                                        key, field->low, field->high));
     }
     rules.*field->value = number;
   }
@@ -212,10 +214,11 @@ VerdictRules RulesFromJson(const Json& json, const std::string& source) {
 
 std::vector<std::string> DescribeRules(const VerdictRules& r) {
   return {
-      fmt::format("Divergence clears a bucket when the upper end of mean KLD's 95 % interval is at "
-                  "most {:g} nats and same-top-1 at least {:g} %, over at least {} documents and {} "
-                  "positions.",
-                  r.good_kld, 100 * r.good_same_top1, r.min_documents, r.min_positions),
+      fmt::format(
+          "Divergence clears a bucket when the upper end of mean KLD's 95 % interval is at "
+          "most {:g} nats and same-top-1 at least {:g} %, over at least {} documents and {} "
+          "positions.",
+          r.good_kld, 100 * r.good_same_top1, r.min_documents, r.min_positions),
       fmt::format("Divergence vetoes when the lower end of the interval is above {:g} nats, or any "
                   "logit is NaN or infinite.",
                   r.bad_kld),
@@ -226,9 +229,10 @@ std::vector<std::string> DescribeRules(const VerdictRules& r) {
       fmt::format("A bucket in which the baseline answers fewer than {:g} % of the questions "
                   "decides nothing.",
                   100 * r.discriminative_score),
-      fmt::format("Free running: more than {:g} points more outputs that end in repetition than the "
-                  "baseline's is a doubt.",
-                  100 * r.repetition_margin),
+      fmt::format(
+          "Free running: more than {:g} points more outputs that end in repetition than the "
+          "baseline's is a doubt.",
+          100 * r.repetition_margin),
       "ship: every cell clears and the negative control failed. do not ship: any cell vetoes. "
       "canary: none vetoes, divergence has enough evidence in every bucket, and some cell is in "
       "doubt or too small. inconclusive: too little evidence, or the negative control passed."};
@@ -291,9 +295,9 @@ Verdict Decide(const GroupEvidence& evidence, const VerdictRules& rules,
   if (!needles_decide || !negative_control_failed.has_value()) {
     verdict.kind = VerdictKind::kCanary;
     verdict.deciding_cell = needles_decide ? "negative control" : "needles";
-    verdict.reasons.insert(verdict.reasons.begin(),
-                           needles_decide ? "there was no negative control"
-                                          : "no retrieval cell can show a loss");
+    verdict.reasons.insert(verdict.reasons.begin(), needles_decide
+                                                        ? "there was no negative control"
+                                                        : "no retrieval cell can show a loss");
     return verdict;
   }
   decide(VerdictKind::kShip, findings.back());

@@ -22,7 +22,7 @@ struct VerdictRules {
   double good_kld = 0.005;
   double bad_kld = 0.05;
   double good_same_top1 = 0.97;
-  uint64_t min_documents = 4;     // fewer clear nothing
+  uint64_t min_documents = 4;  // fewer clear nothing
   uint64_t min_positions = 2000;
   // Needles: most points of retrieval that may be lost, as a share, at 95 % confidence.
   double needle_margin = 0.05;

@@ -66,8 +66,10 @@ void RunDocument(const RunContext& context, uint64_t bucket, uint64_t document,
   for (const RunGroup& group : context.groups) {
     if (&group == &context.baseline()) continue;
     if (context.Has(DocumentKey(group.group.name, bucket, document))) continue;
-    runners.push_back({&group, context.engine.StartScoring(group.plan, bucket),
-                       context.engine.plan(group.plan).counts, {}});
+    runners.push_back({&group,
+                       context.engine.StartScoring(group.plan, bucket),
+                       context.engine.plan(group.plan).counts,
+                       {}});
   }
   if (runners.empty()) {
     context.Worked("divergence", bucket * context.groups.size());
@@ -158,9 +160,8 @@ void RunDivergence(const RunContext& context) {
 }
 
 void RunLayerSensitivity(const RunContext& context, const std::string& name) {
-  const auto it =
-      std::find_if(context.groups.begin(), context.groups.end(),
-                   [&](const RunGroup& group) { return group.group.name == name; });
+  const auto it = std::find_if(context.groups.begin(), context.groups.end(),
+                               [&](const RunGroup& group) { return group.group.name == name; });
   if (it == context.groups.end()) {
     throw Error(ErrorCode::kUsage, fmt::format("there is no group '{}'", name),
                 "name one of the groups in --layer-sensitivity");
@@ -179,8 +180,7 @@ void RunLayerSensitivity(const RunContext& context, const std::string& name) {
     plan.layers[layer] = full.layers[layer];
     plan.scales = full.scales;
     const PlanId id = context.engine.AddPlan(plan);
-    const auto expected_sequence =
-        context.engine.StartScoring(context.baseline().plan, bucket);
+    const auto expected_sequence = context.engine.StartScoring(context.baseline().plan, bucket);
     const auto sequence = context.engine.StartScoring(id, bucket);
     std::vector<float> expected(chunk * vocabulary);
     std::vector<float> got(chunk * vocabulary);
@@ -198,8 +198,7 @@ void RunLayerSensitivity(const RunContext& context, const std::string& name) {
     sample.kind = "layer_sensitivity";
     sample.group = name;
     sample.bucket = bucket;
-    sample.payload = {{"layer", layer},
-                      {"mean_kld", Summarise({document}, 0, bucket, 1).mean_kld}};
+    sample.payload = {{"layer", layer}, {"mean_kld", Summarise({document}, 0, bucket, 1).mean_kld}};
     context.Put(std::move(sample));
     context.Worked("layer sensitivity", 2 * bucket);
   }

@@ -51,9 +51,8 @@ Json ConfigJson(const ExperimentConfig& config, const Engine& engine, const Text
   const KvGeometry& geometry = engine.model().geometry;
   Json groups = Json::array();
   for (const ExperimentGroup& group : config.groups) {
-    groups.push_back({{"name", group.name},
-                      {"plan", group.plan},
-                      {"role", GroupRoleName(group.role)}});
+    groups.push_back(
+        {{"name", group.name}, {"plan", group.plan}, {"role", GroupRoleName(group.role)}});
   }
   const ExperimentSizes& s = config.sizes;
   return {{"preset", config.preset},
@@ -164,8 +163,8 @@ void StoreGroup(const RunContext& context, const RunGroup& group) {
   if (context.Has(key)) return;
   const PlanLayout& layout = context.engine.plan(group.plan).layout;
   const ModelConfig& model = context.engine.model().config;
-  const uint64_t longest = *std::max_element(context.config.sizes.buckets.begin(),
-                                             context.config.sizes.buckets.end());
+  const uint64_t longest =
+      *std::max_element(context.config.sizes.buckets.begin(), context.config.sizes.buckets.end());
   const double bytes = SealedBytesPerToken(layout);
   StoredSample sample;
   sample.key = key;
@@ -179,8 +178,8 @@ void StoreGroup(const RunContext& context, const RunGroup& group) {
       {"description", DescribePlan(layout.plan)},
       {"scale_source", ScaleSourceOf(layout.plan)},
       {"bytes_per_token_formula", bytes},
-      {"bits_per_value", bytes * 8 / (2.0 * model.num_layers * model.num_kv_heads *
-                                      model.head_dim)},
+      {"bits_per_value",
+       bytes * 8 / (2.0 * model.num_layers * model.num_kv_heads * model.head_dim)},
       {"sequences_that_fit",
        {{"tokens", longest},
         {"count", SequencesThatFit(*layout.cache, context.engine.budget().pool, longest,
@@ -246,9 +245,9 @@ void RunContext::CheckStop() const {
 
 std::vector<ExperimentGroup> DefaultGroups(const KvGeometry& geometry) {
   const bool biased = AnyOf(geometry.has_k_bias);
-  const bool all_biased = biased && std::find(geometry.has_k_bias.begin(),
-                                              geometry.has_k_bias.end(),
-                                              false) == geometry.has_k_bias.end();
+  const bool all_biased =
+      biased && std::find(geometry.has_k_bias.begin(), geometry.has_k_bias.end(), false) ==
+                    geometry.has_k_bias.end();
   std::vector<ExperimentGroup> groups;
   if (all_biased) {
     groups.push_back({"bf16", "bf16+bias_removed", GroupRole::kBaseline});
@@ -276,8 +275,8 @@ int64_t RunExperiment(const ExperimentConfig& config, Engine* engine, Store* sto
   Json stored_config = config_json;
   stored_config["command"] = config.command;
   RunContext context{config, *engine, text, *store, 0, {}, stop, {}};
-  context.run = store->StartRun(Hex(Sha256Of(config_json.dump())), stored_config,
-                                EnvironmentJson(*engine));
+  context.run =
+      store->StartRun(Hex(Sha256Of(config_json.dump())), stored_config, EnvironmentJson(*engine));
   ExperimentProgress state;
   state.total = TotalWork(config, engine->model().geometry);
   context.worked = [&](const std::string& what, uint64_t tokens) {
@@ -288,8 +287,7 @@ int64_t RunExperiment(const ExperimentConfig& config, Engine* engine, Store* sto
   for (const ExperimentGroup& group : config.groups) {
     const std::shared_ptr<const ScaleSet> scales =
         NeedsScales(group.plan) ? ScalesFor(context, group.plan) : nullptr;
-    const PlanId plan =
-        engine->AddPlan(MakeKvPlan(group.plan, engine->model().geometry, scales));
+    const PlanId plan = engine->AddPlan(MakeKvPlan(group.plan, engine->model().geometry, scales));
     context.groups.push_back({group, plan});
     StoreGroup(context, context.groups.back());
   }
@@ -341,8 +339,7 @@ double FitTimeBudget(double budget_seconds, ExperimentConfig* config, Engine* en
   for (;;) {
     const double estimate = CheckExperiment(*config, engine).estimated_seconds;
     ExperimentSizes& sizes = config->sizes;
-    const bool smallest =
-        sizes.documents == 1 && sizes.haystacks <= 1 && sizes.free_runs <= 1;
+    const bool smallest = sizes.documents == 1 && sizes.haystacks <= 1 && sizes.free_runs <= 1;
     if (estimate <= budget_seconds || smallest) return estimate;
     const double factor = std::clamp(budget_seconds / estimate, 0.3, 0.9);
     const auto shrink = [factor](uint64_t value) {

@@ -16,7 +16,7 @@ namespace kvant {
 
 struct ExperimentProgress {
   std::string what;
-  uint64_t done = 0;   // tokens that models have run over
+  uint64_t done = 0;  // tokens that models have run over
   uint64_t total = 0;
 };
 

@@ -8,11 +8,16 @@ namespace kvant {
 
 std::string_view GroupRoleName(GroupRole role) {
   switch (role) {
-    case GroupRole::kBaseline: return "baseline";
-    case GroupRole::kCandidate: return "candidate";
-    case GroupRole::kGroup: return "group";
-    case GroupRole::kNegativeControl: return "negative_control";
-    case GroupRole::kFloor: return "floor";
+    case GroupRole::kBaseline:
+      return "baseline";
+    case GroupRole::kCandidate:
+      return "candidate";
+    case GroupRole::kGroup:
+      return "group";
+    case GroupRole::kNegativeControl:
+      return "negative_control";
+    case GroupRole::kFloor:
+      return "floor";
   }
   return "group";
 }

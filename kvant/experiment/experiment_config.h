@@ -22,9 +22,9 @@ struct ExperimentGroup {
 // Sizes of a run. The defaults are the preset `quick`.
 struct ExperimentSizes {
   std::vector<uint64_t> buckets = {512, 2048};
-  uint64_t documents = 3;        // per bucket, for divergence
-  uint64_t haystacks = 2;        // per bucket; five questions each
-  uint64_t free_runs = 4;        // prompts
+  uint64_t documents = 3;  // per bucket, for divergence
+  uint64_t haystacks = 2;  // per bucket; five questions each
+  uint64_t free_runs = 4;  // prompts
   uint64_t free_run_tokens = 48;
   uint64_t decode_check_tokens = 32;  // per bucket and group, re-scored one by one
   uint64_t calibration_sequences = 4;
@@ -35,9 +35,9 @@ struct ExperimentConfig {
   std::string preset = "quick";
   std::vector<ExperimentGroup> groups;  // the baseline first
   ExperimentSizes sizes;
-  std::vector<std::string> texts;   // contents
-  std::string scale_file;           // empty: static groups are calibrated in the run
-  std::string layer_sensitivity;    // name of a group, or empty
+  std::vector<std::string> texts;  // contents
+  std::string scale_file;          // empty: static groups are calibrated in the run
+  std::string layer_sensitivity;   // name of a group, or empty
   bool measure_speed = true;
   bool needles = true;
   uint64_t seed = 1;

@@ -28,8 +28,8 @@ NeedleOptions OptionsFor(const RunContext& context, uint64_t bucket, uint64_t ha
 
 void AskOne(const RunContext& context, const RunGroup& group, uint64_t bucket, uint64_t number,
             const Haystack& haystack, const Needle& needle, uint32_t answer_tokens) {
-  const std::string key = fmt::format("needle/{}/{}/{}/{}", group.group.name, bucket, number,
-                                      needle.depth);
+  const std::string key =
+      fmt::format("needle/{}/{}/{}/{}", group.group.name, bucket, number, needle.depth);
   if (context.Has(key)) return;
   context.CheckStop();
   Request request;
@@ -97,14 +97,13 @@ Json MeasureTpot(const RunContext& context, PlanId plan, const std::vector<Token
   const size_t prompt_tokens = request.prompt.size();
   std::vector<double> times;
   double last = 0;
-  const Completion done =
-      context.engine.Generate(std::move(request), [&](const TokenEvent&) {
-        const double now = NowMs();
-        if (last > 0) times.push_back(now - last);
-        last = now;
-      });
-  ttft->push_back({{"tokens", prompt_tokens},
-                   {"ms", 1000 * (done.first_token_s - done.submitted_s)}});
+  const Completion done = context.engine.Generate(std::move(request), [&](const TokenEvent&) {
+    const double now = NowMs();
+    if (last > 0) times.push_back(now - last);
+    last = now;
+  });
+  ttft->push_back(
+      {{"tokens", prompt_tokens}, {"ms", 1000 * (done.first_token_s - done.submitted_s)}});
   std::sort(times.begin(), times.end());
   return {{"context", prompt_tokens},
           {"ms", times[times.size() / 2]},
@@ -159,9 +158,8 @@ void RunFreeRuns(const RunContext& context) {
       if (baseline.empty()) {
         baseline = RunAllPrompts(context, context.baseline().plan, prompts);
       }
-      const std::vector<Completion> runs = &group == &context.baseline()
-                                               ? baseline
-                                               : RunAllPrompts(context, group.plan, prompts);
+      const std::vector<Completion> runs =
+          &group == &context.baseline() ? baseline : RunAllPrompts(context, group.plan, prompts);
       for (size_t i = 0; i < runs.size(); ++i) {
         const Repetition repetition = TailRepetition(runs[i].tokens);
         StoredSample sample;

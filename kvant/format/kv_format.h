@@ -42,7 +42,8 @@ enum class ScaleSource : uint8_t {
 enum class ScaleStorage : uint8_t {
   kFp16,        // scale in fp16, and the offset in fp16 if there is a zero point
   kFp32,        // vLLM's int8/fp8_per_token_head
-  kFp32Packed,  // vLLM's int4_per_token_head: 4-bit zero point in the low mantissa bits of the scale
+  kFp32Packed,  // vLLM's int4_per_token_head: 4-bit zero point in the low mantissa bits of the
+                // scale
 };
 
 // What is subtracted before quantizing and added back exactly when scores are computed (K only).
@@ -94,7 +95,7 @@ struct KvFormat {
 };
 
 uint32_t CodecBits(Codec codec);
-bool IsQuantized(Codec codec);          // 8 bits or fewer
+bool IsQuantized(Codec codec);             // 8 bits or fewer
 bool IsQuantized(const KvFormat& format);  // K or V is
 bool NeedsStaticScales(const KvFormat& format);
 

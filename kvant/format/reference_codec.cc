@@ -83,7 +83,8 @@ void Rotate(std::vector<double>* values, uint32_t head_dim, bool inverse) {
                                  values->begin() + static_cast<ptrdiff_t>(start + head_dim));
     for (uint32_t i = 0; i < head_dim; ++i) {
       double sum = 0;
-      for (uint32_t j = 0; j < head_dim; ++j) sum += in[j] * (inverse ? columns[i][j] : columns[j][i]);
+      for (uint32_t j = 0; j < head_dim; ++j)
+        sum += in[j] * (inverse ? columns[i][j] : columns[j][i]);
       (*values)[start + i] = sum;
     }
   }
@@ -103,7 +104,9 @@ std::vector<Group> GroupsOf(const StreamFormat& stream, uint32_t tokens, uint32_
   switch (stream.granularity) {
     case Granularity::kNone:
     case Granularity::kTensor:
-    case Granularity::kHead: add(0, tokens, 0, head_dim); break;
+    case Granularity::kHead:
+      add(0, tokens, 0, head_dim);
+      break;
     case Granularity::kChannel:
       for (uint32_t d = 0; d < head_dim; ++d) add(0, tokens, d, d + 1);
       break;
@@ -227,9 +230,12 @@ int32_t CodeOf(const StreamFormat& stream, double value, const AffineMap& map,
 
 double ValueOfCode(const StreamFormat& stream, int32_t code) {
   switch (stream.codec) {
-    case Codec::kFp8E4m3: return FloatFromFp8E4m3(static_cast<uint8_t>(code));
-    case Codec::kFp8E5m2: return FloatFromFp8E5m2(static_cast<uint8_t>(code));
-    default: break;
+    case Codec::kFp8E4m3:
+      return FloatFromFp8E4m3(static_cast<uint8_t>(code));
+    case Codec::kFp8E5m2:
+      return FloatFromFp8E5m2(static_cast<uint8_t>(code));
+    default:
+      break;
   }
   const bool shifted = !stream.zero_point && stream.codec != Codec::kInt8;
   return shifted ? code + LowestCode(stream.codec) : code;
@@ -285,8 +291,7 @@ QuantizedMatrix QuantizeReference(const StreamFormat& stream, std::span<const fl
   return matrix;
 }
 
-std::vector<double> DequantizeReference(const StreamFormat& stream,
-                                        const QuantizedMatrix& matrix) {
+std::vector<double> DequantizeReference(const StreamFormat& stream, const QuantizedMatrix& matrix) {
   std::vector<double> values(matrix.codes.size());
   for (size_t i = 0; i < values.size(); ++i) {
     values[i] = IsQuantized(stream.codec)

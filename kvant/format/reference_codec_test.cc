@@ -60,8 +60,8 @@ TEST(ReferenceCodec, RotationSpreadsOutlierChannels) {
   for (size_t t = 0; t < 256; ++t) {
     for (size_t c = 0; c < 4; ++c) values[t * 128 + c * 30] *= 7;
   }
-  const double plain = RelativeError(ParseKvFormat("k=bf16,v=int4:token_head:zp").v, values, 256,
-                                     128);
+  const double plain =
+      RelativeError(ParseKvFormat("k=bf16,v=int4:token_head:zp").v, values, 256, 128);
   const double rotated =
       RelativeError(ParseKvFormat("k=bf16,v=int4:token_head:zp:hadamard").v, values, 256, 128);
   EXPECT_NEAR(plain, 0.0389, 0.008);
@@ -135,8 +135,7 @@ TEST(ReferenceCodec, NonFiniteValuesAreReplacedAndCounted) {
   std::vector<float> values(64 * 64, 1.0F);
   values[0] = std::numeric_limits<float>::quiet_NaN();
   values[1] = std::numeric_limits<float>::infinity();
-  const QuantizedMatrix matrix =
-      QuantizeReference(ParseKvFormat("fp8_e4m3").k, values, 64, 64, {});
+  const QuantizedMatrix matrix = QuantizeReference(ParseKvFormat("fp8_e4m3").k, values, 64, 64, {});
   EXPECT_EQ(matrix.counts.non_finite, 2U);
   EXPECT_EQ(matrix.counts.saturated, 1U);
   EXPECT_EQ(DequantizeReference(ParseKvFormat("fp8_e4m3").k, matrix)[0], 0.0);
@@ -147,8 +146,7 @@ TEST(ReferenceCodec, SaturationIsCounted) {
   values[5] = 448.0F;
   values[6] = 449.0F;
   values[7] = -10000.0F;
-  const QuantizedMatrix matrix =
-      QuantizeReference(ParseKvFormat("fp8_e4m3").k, values, 64, 64, {});
+  const QuantizedMatrix matrix = QuantizeReference(ParseKvFormat("fp8_e4m3").k, values, 64, 64, {});
   EXPECT_EQ(matrix.counts.saturated, 2U);
   const StreamFormat clipped = ParseKvFormat("k=bf16,v=int8:token_head:zp:clip0.5").v;
   std::vector<float> ramp(64 * 64);

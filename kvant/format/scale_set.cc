@@ -16,9 +16,12 @@ constexpr float kLargestScale = 0x1.0p40F;
 
 size_t ScalesPerLayer(const ScaleSet& scales, const std::string& source) {
   switch (scales.granularity) {
-    case Granularity::kTensor: return 1;
-    case Granularity::kHead: return scales.num_kv_heads;
-    case Granularity::kChannel: return size_t{scales.num_kv_heads} * scales.head_dim;
+    case Granularity::kTensor:
+      return 1;
+    case Granularity::kHead:
+      return scales.num_kv_heads;
+    case Granularity::kChannel:
+      return size_t{scales.num_kv_heads} * scales.head_dim;
     default:
       throw Error(ErrorCode::kInvalidInput,
                   fmt::format("{}: static scales span a tensor, head or channel", source));
@@ -33,13 +36,13 @@ void CheckScales(const std::vector<float>& values, size_t expected, size_t layer
                             values.size(), stream, expected));
   }
   for (size_t i = 0; i < values.size(); ++i) {
-    const bool usable = std::isfinite(values[i]) && values[i] >= kSmallestScale &&
-                        values[i] <= kLargestScale;
+    const bool usable =
+        std::isfinite(values[i]) && values[i] >= kSmallestScale && values[i] <= kLargestScale;
     if (usable) continue;
-    throw Error(ErrorCode::kInvalidInput,
-                fmt::format("{}: {} scale {} of layer {} is {}", source, stream, i, layer,
-                            values[i]),
-                "scales are finite, positive and between 2^-40 and 2^40: calibrate again");
+    throw Error(
+        ErrorCode::kInvalidInput,
+        fmt::format("{}: {} scale {} of layer {} is {}", source, stream, i, layer, values[i]),
+        "scales are finite, positive and between 2^-40 and 2^40: calibrate again");
   }
 }
 

@@ -49,11 +49,11 @@ struct TileBuffers {
   float* scores;         // [rows, 64]
   float* sealed_output;  // output of sealed blocks in V's rotated space, if V has Hadamard
   float* temporary;
-  float* output;         // the partition's
-  float* total;          // the tile's
-  float* scale;          // [max(head_dim, 64) ]
-  float* offset;         // [max(head_dim, 64)]
-  float* row_sum;        // [kMaxRows] sum of the query's elements
+  float* output;   // the partition's
+  float* total;    // the tile's
+  float* scale;    // [max(head_dim, 64) ]
+  float* offset;   // [max(head_dim, 64)]
+  float* row_sum;  // [kMaxRows] sum of the query's elements
   float* rotated_row_sum;
   float* maximum;
   float* sum;
@@ -80,8 +80,8 @@ inline TileBuffers SplitTileBuffer(float* memory, size_t head_dim) {
   }
   b.scale = take(width);
   b.offset = take(width);
-  for (float** rows : {&b.row_sum, &b.rotated_row_sum, &b.maximum, &b.sum, &b.total_maximum,
-                       &b.total_sum}) {
+  for (float** rows :
+       {&b.row_sum, &b.rotated_row_sum, &b.maximum, &b.sum, &b.total_maximum, &b.total_sum}) {
     *rows = take(kMaxRows);
   }
   return b;
@@ -106,7 +106,9 @@ struct TileContext {
   uint64_t query_block;
 };
 
-uint64_t PositionOfRow(const TileContext& c, size_t row) { return c.first_position + row / c.group; }
+uint64_t PositionOfRow(const TileContext& c, size_t row) {
+  return c.first_position + row / c.group;
+}
 
 float SumOf(const float* values, size_t count) {
   const FloatTag d;
@@ -263,8 +265,7 @@ void ScoreRecord(const TileContext& c, const StreamLayout& layout,
       for (size_t r = 0; r < c.rows; ++r) {
         float* row = b.scores + r * kBlockTokens;
         AddProduct(b.temporary + r * kBlockTokens, b.scale, kBlockTokens, row);
-        AddScaled(SumOf(query + r * head_dim + channel, format.group), b.offset, kBlockTokens,
-                  row);
+        AddScaled(SumOf(query + r * head_dim + channel, format.group), b.offset, kBlockTokens, row);
       }
     }
   } else {
@@ -477,8 +478,7 @@ void PrepareQueries(const TileContext& c) {
   for (size_t r = 0; r < c.rows; ++r) {
     const size_t query = c.tile.first_query + r / c.group;
     const size_t head = c.tile.kv_head * c.group + r % c.group;
-    const float* from =
-        sequence.queries + (query * c.shape.num_query_heads + head) * head_dim;
+    const float* from = sequence.queries + (query * c.shape.num_query_heads + head) * head_dim;
     float* plain = c.buffers.query + r * head_dim;
     std::copy_n(from, head_dim, plain);
     if (format.query_rounding == Rounding::kFp8E4m3) {
@@ -503,8 +503,7 @@ void AttendBlock(const TileContext& c, uint64_t block, const SoftmaxState& state
   const uint32_t head = c.tile.kv_head;
   const bool open = SeesOpenForm(layout.format, block, c.query_block);
   const bool rotated_values = layout.format.v.hadamard;
-  ScoreRecord(c, open ? layout.k_open : layout.k_sealed,
-              HeadScales(cache.k_scales, layout, head),
+  ScoreRecord(c, open ? layout.k_open : layout.k_sealed, HeadScales(cache.k_scales, layout, head),
               open ? OpenK(cache, block, head) : SealedK(cache, block, head));
   if (layout.format.k.centering == Centering::kBiasRemoved) AddBiasScores(c, block);
   const size_t depth = UpdateSoftmax(c, block, state, rotated_values);
@@ -549,7 +548,12 @@ TileContext MakeContext(const AttentionShape& shape, const AttentionTile& tile,
                         const TileBuffers& buffers) {
   const size_t group = shape.num_query_heads / shape.num_kv_heads;
   const uint64_t first_position = tile.sequence->first_position + tile.first_query;
-  return {shape,          tile, buffers, group, tile.num_queries * group, first_position,
+  return {shape,
+          tile,
+          buffers,
+          group,
+          tile.num_queries * group,
+          first_position,
           first_position / kBlockTokens};
 }
 
@@ -642,8 +646,7 @@ AttentionWorkspace::AttentionWorkspace(uint32_t max_head_dim, size_t num_threads
       threads_(per_thread_ * num_threads),
       partials_(max_partials * (max_head_dim + 2)) {}
 
-uint64_t AttentionWorkspace::Bytes(uint32_t max_head_dim, size_t num_threads,
-                                   size_t max_partials) {
+uint64_t AttentionWorkspace::Bytes(uint32_t max_head_dim, size_t num_threads, size_t max_partials) {
   return sizeof(float) * (RoundUp(TileBufferFloats(max_head_dim), 16) * num_threads +
                           max_partials * (max_head_dim + 2));
 }
@@ -670,8 +673,8 @@ std::vector<AttentionTile> MakeTiles(const AttentionShape& shape,
   for (const AttentionQueries& sequence : sequences) {
     for (size_t query = 0; query < sequence.count;) {
       const uint64_t position = sequence.first_position + query;
-      const size_t count = std::min<size_t>(sequence.count - query,
-                                            queries_per_tile - position % queries_per_tile);
+      const size_t count =
+          std::min<size_t>(sequence.count - query, queries_per_tile - position % queries_per_tile);
       for (uint32_t head = 0; head < shape.num_kv_heads; ++head) {
         tiles.push_back({&sequence, head, query, count});
       }

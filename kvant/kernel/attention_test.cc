@@ -79,8 +79,8 @@ double WorstError(const Case& test, uint64_t seed, double value_scale) {
   Random random(seed);
   const AttentionShape shape = {test.num_kv_heads * test.group, test.num_kv_heads, test.head_dim,
                                 1.0F / std::sqrt(static_cast<float>(test.head_dim)), test.window};
-  KvCacheFixture cache(ParseKvFormat(test.format),
-                       {test.num_kv_heads, test.head_dim, test.tokens}, seed);
+  KvCacheFixture cache(ParseKvFormat(test.format), {test.num_kv_heads, test.head_dim, test.tokens},
+                       seed);
   const size_t kv_width = size_t{test.num_kv_heads} * test.head_dim;
   const size_t q_width = size_t{shape.num_query_heads} * test.head_dim;
   cache.Write(RandomVector(&random, test.tokens * kv_width, value_scale),
@@ -112,14 +112,33 @@ double WorstError(const Case& test, uint64_t seed, double value_scale) {
 constexpr double kFloat32Tolerance = 2e-5;
 
 TEST(Attention, EveryFormatMatchesFloat64OnTheSameCodes) {
-  for (const char* format :
-       {"fp32", "bf16", "fp16", "fp8_e4m3", "fp8_e5m2", "fp8_e4m3:static", "fp8_e4m3:static:head",
-        "fp8_e4m3:static:channel", "fp8_per_token_head", "int8_per_token_head",
-        "int4_per_token_head", "int8", "int4", "int2", "q8_0", "q4_0", "int8:static:channel",
-        "int8:static:head", "int8:static", "int4:static:channel", "int8+bias_removed",
-        "int4+bias_removed", "bf16+bias_removed", "k=int4:token_head:zp:hadamard:block_mean,v=int8",
-        "k=bf16,v=int4:token_head:zp:hadamard", "k=int8:channel:zp,v=bf16",
-        "int4,sink_tokens=64,recent_tokens=128"}) {
+  for (const char* format : {"fp32",
+                             "bf16",
+                             "fp16",
+                             "fp8_e4m3",
+                             "fp8_e5m2",
+                             "fp8_e4m3:static",
+                             "fp8_e4m3:static:head",
+                             "fp8_e4m3:static:channel",
+                             "fp8_per_token_head",
+                             "int8_per_token_head",
+                             "int4_per_token_head",
+                             "int8",
+                             "int4",
+                             "int2",
+                             "q8_0",
+                             "q4_0",
+                             "int8:static:channel",
+                             "int8:static:head",
+                             "int8:static",
+                             "int4:static:channel",
+                             "int8+bias_removed",
+                             "int4+bias_removed",
+                             "bf16+bias_removed",
+                             "k=int4:token_head:zp:hadamard:block_mean,v=int8",
+                             "k=bf16,v=int4:token_head:zp:hadamard",
+                             "k=int8:channel:zp,v=bf16",
+                             "int4,sink_tokens=64,recent_tokens=128"}) {
     EXPECT_LT(WorstError({format, 2, 3, 64, 300, 0}, 11, 1.0), kFloat32Tolerance) << format;
   }
 }
@@ -135,8 +154,7 @@ TEST(Attention, EveryHeadSizeAndGroupAndLengthMatchesFloat64) {
     EXPECT_LT(WorstError({"int8", 1, group, 64, 150, 0}, group, 1.0), kFloat32Tolerance) << group;
   }
   for (const uint64_t tokens : {1U, 63U, 64U, 65U, 1023U, 1024U, 1025U, 2500U, 4097U}) {
-    EXPECT_LT(WorstError({"int4", 1, 1, 64, tokens, 0}, tokens, 1.0), kFloat32Tolerance)
-        << tokens;
+    EXPECT_LT(WorstError({"int4", 1, 1, 64, tokens, 0}, tokens, 1.0), kFloat32Tolerance) << tokens;
   }
 }
 
@@ -191,8 +209,8 @@ TEST(Attention, BatchThreadsAndChunksChangeNoBit) {
     std::vector<float> decoded(8 * width);
     for (size_t i = 0; i < 8; ++i) {
       const uint64_t position = tokens - 1 - i * 250;
-      batch.push_back({cache.cache(), position, 1, q.data() + position * width,
-                       decoded.data() + i * width});
+      batch.push_back(
+          {cache.cache(), position, 1, q.data() + position * width, decoded.data() + i * width});
     }
     Attend(shape, batch, pool, workspace);
     for (size_t i = 0; i < 8; ++i) {

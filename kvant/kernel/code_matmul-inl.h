@@ -188,7 +188,7 @@ HWY_INLINE void Tile(const MatmulShape& shape, const float* a, const uint8_t* co
 inline constexpr size_t kWideVectors = 4;
 inline constexpr size_t kNarrowVectors = 4;
 #else
-inline constexpr size_t kWideVectors = 4;   // up to 3 rows
+inline constexpr size_t kWideVectors = 4;    // up to 3 rows
 inline constexpr size_t kNarrowVectors = 2;  // 4 to 6 rows
 #endif
 
@@ -217,12 +217,23 @@ void CodeMatmulTyped(const MatmulShape& shape, const float* a, size_t rows, cons
   const float* rest = a + r * shape.a_stride;
   float* rest_out = out + r * shape.out_stride;
   switch (rows - r) {
-    case 1: RowGroup<kType, 1>(shape, rest, codes, columns, rest_out); break;
-    case 2: RowGroup<kType, 2>(shape, rest, codes, columns, rest_out); break;
-    case 3: RowGroup<kType, 3>(shape, rest, codes, columns, rest_out); break;
-    case 4: RowGroup<kType, 4>(shape, rest, codes, columns, rest_out); break;
-    case 5: RowGroup<kType, 5>(shape, rest, codes, columns, rest_out); break;
-    default: break;
+    case 1:
+      RowGroup<kType, 1>(shape, rest, codes, columns, rest_out);
+      break;
+    case 2:
+      RowGroup<kType, 2>(shape, rest, codes, columns, rest_out);
+      break;
+    case 3:
+      RowGroup<kType, 3>(shape, rest, codes, columns, rest_out);
+      break;
+    case 4:
+      RowGroup<kType, 4>(shape, rest, codes, columns, rest_out);
+      break;
+    case 5:
+      RowGroup<kType, 5>(shape, rest, codes, columns, rest_out);
+      break;
+    default:
+      break;
   }
 }
 

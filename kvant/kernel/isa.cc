@@ -17,9 +17,12 @@ namespace {
 // Highway's target bits of each path.
 int64_t TargetsOf(Isa isa) {
   switch (isa) {
-    case Isa::kAvx512: return HWY_AVX3;
-    case Isa::kAvx2: return HWY_AVX2;
-    case Isa::kPortable: return HWY_STATIC_TARGET;
+    case Isa::kAvx512:
+      return HWY_AVX3;
+    case Isa::kAvx2:
+      return HWY_AVX2;
+    case Isa::kPortable:
+      return HWY_STATIC_TARGET;
   }
   return HWY_STATIC_TARGET;
 }
@@ -30,9 +33,12 @@ bool forced = false;
 
 std::string_view IsaName(Isa isa) {
   switch (isa) {
-    case Isa::kPortable: return "portable";
-    case Isa::kAvx2: return "avx2";
-    case Isa::kAvx512: return "avx512";
+    case Isa::kPortable:
+      return "portable";
+    case Isa::kAvx2:
+      return "avx2";
+    case Isa::kAvx512:
+      return "avx512";
   }
   return "portable";
 }

@@ -49,8 +49,8 @@ TEST_F(IsaTest, EveryPathThisMachineHasGivesTheSameAttention) {
       std::printf("NOT TESTED on this machine: %s\n", std::string(IsaName(isa)).c_str());
     }
   }
-  for (const char* format : {"bf16", "fp16", "fp8_e4m3", "fp8_e5m2", "int8", "int4", "int2",
-                             "q8_0", "q4_0", "int4_per_token_head", "int8+bias_removed"}) {
+  for (const char* format : {"bf16", "fp16", "fp8_e4m3", "fp8_e5m2", "int8", "int4", "int2", "q8_0",
+                             "q4_0", "int4_per_token_head", "int8+bias_removed"}) {
     ForceIsa(Isa::kPortable);
     ASSERT_EQ(ActiveIsa(), Isa::kPortable);
     const std::vector<float> portable = RunAttention(format);

@@ -8,14 +8,22 @@ namespace {
 
 CodeType CodeTypeOf(const StreamFormat& format) {
   switch (format.codec) {
-    case Codec::kFp32: return CodeType::kFp32;
-    case Codec::kBf16: return CodeType::kBf16;
-    case Codec::kFp16: return CodeType::kFp16;
-    case Codec::kFp8E4m3: return CodeType::kFp8E4m3;
-    case Codec::kFp8E5m2: return CodeType::kFp8E5m2;
-    case Codec::kInt8: return format.zero_point ? CodeType::kUInt8 : CodeType::kInt8;
-    case Codec::kInt4: return CodeType::kUInt4;
-    case Codec::kInt2: return CodeType::kUInt2;
+    case Codec::kFp32:
+      return CodeType::kFp32;
+    case Codec::kBf16:
+      return CodeType::kBf16;
+    case Codec::kFp16:
+      return CodeType::kFp16;
+    case Codec::kFp8E4m3:
+      return CodeType::kFp8E4m3;
+    case Codec::kFp8E5m2:
+      return CodeType::kFp8E5m2;
+    case Codec::kInt8:
+      return format.zero_point ? CodeType::kUInt8 : CodeType::kInt8;
+    case Codec::kInt4:
+      return CodeType::kUInt4;
+    case Codec::kInt2:
+      return CodeType::kUInt2;
   }
   KVANT_CHECK(false);
 }
@@ -31,10 +39,14 @@ float CodeCentreOf(const StreamFormat& format) {
 uint64_t NumScales(const StreamFormat& format, uint32_t head_dim) {
   if (format.source != ScaleSource::kDynamic) return 0;
   switch (format.granularity) {
-    case Granularity::kChannel: return head_dim;
-    case Granularity::kTokenHead: return kBlockTokens;
-    case Granularity::kGroup: return uint64_t{kBlockTokens} * (head_dim / format.group);
-    default: return 0;
+    case Granularity::kChannel:
+      return head_dim;
+    case Granularity::kTokenHead:
+      return kBlockTokens;
+    case Granularity::kGroup:
+      return uint64_t{kBlockTokens} * (head_dim / format.group);
+    default:
+      return 0;
   }
 }
 

@@ -18,8 +18,17 @@
 namespace kvant {
 
 // How many bits the kernels decode, and whether codes are signed.
-enum class CodeType : uint8_t { kFp32, kBf16, kFp16, kFp8E4m3, kFp8E5m2, kInt8, kUInt8, kUInt4,
-                                kUInt2 };
+enum class CodeType : uint8_t {
+  kFp32,
+  kBf16,
+  kFp16,
+  kFp8E4m3,
+  kFp8E5m2,
+  kInt8,
+  kUInt8,
+  kUInt4,
+  kUInt2
+};
 
 // One stream of one KV head within a block. Offsets count from the stream's first byte.
 struct StreamLayout {
@@ -27,7 +36,7 @@ struct StreamLayout {
   CodeType code_type = CodeType::kBf16;
   // Subtracted from every code before scaling: 8 for symmetric 4-bit codes, 2 for 2-bit ones.
   float code_centre = 0;
-  uint32_t row_bytes = 0;   // one row of codes
+  uint32_t row_bytes = 0;  // one row of codes
   uint64_t scale_offset = 0;
   uint64_t offset_offset = 0;
   uint64_t mean_offset = 0;

@@ -21,13 +21,20 @@ T Read(const uint8_t* bytes, size_t index) {
 double CodeValue(const StreamLayout& layout, const uint8_t* record, size_t row, size_t column) {
   const uint8_t* codes = record + row * layout.row_bytes;
   switch (layout.code_type) {
-    case CodeType::kFp32: return Read<float>(codes, column);
-    case CodeType::kBf16: return FloatFromBf16(Read<uint16_t>(codes, column));
-    case CodeType::kFp16: return FloatFromFp16(Read<uint16_t>(codes, column));
-    case CodeType::kFp8E4m3: return FloatFromFp8E4m3(codes[column]);
-    case CodeType::kFp8E5m2: return FloatFromFp8E5m2(codes[column]);
-    case CodeType::kInt8: return static_cast<int8_t>(codes[column]);
-    case CodeType::kUInt8: return codes[column];
+    case CodeType::kFp32:
+      return Read<float>(codes, column);
+    case CodeType::kBf16:
+      return FloatFromBf16(Read<uint16_t>(codes, column));
+    case CodeType::kFp16:
+      return FloatFromFp16(Read<uint16_t>(codes, column));
+    case CodeType::kFp8E4m3:
+      return FloatFromFp8E4m3(codes[column]);
+    case CodeType::kFp8E5m2:
+      return FloatFromFp8E5m2(codes[column]);
+    case CodeType::kInt8:
+      return static_cast<int8_t>(codes[column]);
+    case CodeType::kUInt8:
+      return codes[column];
     case CodeType::kUInt4: {
       const size_t within = column % 16;
       const uint8_t byte = codes[column / 16 * 8 + within % 8];
@@ -60,11 +67,11 @@ ScaleAndOffset DynamicScale(const StreamLayout& layout, const uint8_t* record, s
     return {scale, -static_cast<double>(zero) * scale};
   }
   const bool fp16 = format.scale_storage == ScaleStorage::kFp16;
-  const double scale = fp16 ? FloatFromFp16(Read<uint16_t>(scales, index))
-                            : Read<float>(scales, index);
+  const double scale =
+      fp16 ? FloatFromFp16(Read<uint16_t>(scales, index)) : Read<float>(scales, index);
   if (!format.zero_point) return {scale, -static_cast<double>(layout.code_centre) * scale};
-  return {scale, fp16 ? FloatFromFp16(Read<uint16_t>(offsets, index))
-                      : Read<float>(offsets, index)};
+  return {scale,
+          fp16 ? FloatFromFp16(Read<uint16_t>(offsets, index)) : Read<float>(offsets, index)};
 }
 
 ScaleAndOffset ScaleOf(const StreamLayout& layout, const LayerLayout& layer,
@@ -73,19 +80,22 @@ ScaleAndOffset ScaleOf(const StreamLayout& layout, const LayerLayout& layer,
   const StreamFormat& format = layout.format;
   if (format.source == ScaleSource::kDynamic) {
     switch (format.granularity) {
-      case Granularity::kChannel: return DynamicScale(layout, record, channel);
-      case Granularity::kTokenHead: return DynamicScale(layout, record, token);
+      case Granularity::kChannel:
+        return DynamicScale(layout, record, channel);
+      case Granularity::kTokenHead:
+        return DynamicScale(layout, record, token);
       case Granularity::kGroup:
         return DynamicScale(layout, record, channel / format.group * kBlockTokens + token);
-      default: KVANT_CHECK(false);
+      default:
+        KVANT_CHECK(false);
     }
   }
   double scale = 1;
   if (format.source == ScaleSource::kStatic) {
-    const size_t index = static_scales.size() == 1                    ? 0
-                         : static_scales.size() == layer.num_kv_heads ? head
-                                                                      : head * layer.head_dim +
-                                                                            channel;
+    const size_t index = static_scales.size() == 1 ? 0
+                         : static_scales.size() == layer.num_kv_heads
+                             ? head
+                             : head * layer.head_dim + channel;
     scale = static_scales[index];
   }
   return {scale, -static_cast<double>(layout.code_centre) * scale};
@@ -110,8 +120,7 @@ std::vector<double> ReadStream(const StreamLayout& layout, const LayerLayout& la
     }
     if (layout.format.centering == Centering::kBlockMean) {
       for (size_t d = 0; d < head_dim; ++d) {
-        values[t * head_dim + d] +=
-            FloatFromFp16(Read<uint16_t>(record + layout.mean_offset, d));
+        values[t * head_dim + d] += FloatFromFp16(Read<uint16_t>(record + layout.mean_offset, d));
       }
     }
   }

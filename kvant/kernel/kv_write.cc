@@ -105,7 +105,8 @@ void Store16(Codec codec, const float* values, size_t head_dim, Columns columns,
         return Fp16FromFloat(std::clamp(x, -65504.0F, 65504.0F));
       });
       return;
-    default: KVANT_CHECK(false);
+    default:
+      KVANT_CHECK(false);
   }
 }
 
@@ -202,8 +203,8 @@ Affine DynamicMap(const StreamFormat& format, float low, float high, float extre
   } else {
     const float largest = std::fabs(extreme) * format.clip;
     if (format.granularity == Granularity::kGroup && format.codec == Codec::kInt4) {
-      map.scale = FloatFromFp16(Fp16FromFloat(
-          std::clamp(extreme * format.clip / -8.0F, -65504.0F, 65504.0F)));
+      map.scale = FloatFromFp16(
+          Fp16FromFloat(std::clamp(extreme * format.clip / -8.0F, -65504.0F, 65504.0F)));
     } else {
       const float top = format.codec == Codec::kFp8E4m3   ? kFp8E4m3Max
                         : format.codec == Codec::kFp8E5m2 ? kFp8E5m2Max
@@ -233,8 +234,8 @@ uint8_t Fp8Code(float x, float largest) {
   normal = (normal >> kShift) - (static_cast<uint32_t>(127 - kBias) << kMantissaBits);
   constexpr float kMagic =
       std::bit_cast<float>(static_cast<uint32_t>(127 + 23 + 1 - kBias - kMantissaBits) << 23);
-  const uint32_t subnormal = std::bit_cast<uint32_t>(magnitude + kMagic) -
-                             std::bit_cast<uint32_t>(kMagic);
+  const uint32_t subnormal =
+      std::bit_cast<uint32_t>(magnitude + kMagic) - std::bit_cast<uint32_t>(kMagic);
   constexpr float kSmallestNormal =
       std::bit_cast<float>(static_cast<uint32_t>(127 + 1 - kBias) << 23);
   return static_cast<uint8_t>(sign | (magnitude < kSmallestNormal ? subnormal : normal));
@@ -334,8 +335,8 @@ void QuantizeByColumn(const StreamLayout& layout, const float* values, size_t he
       StoreScale(layout, record, row / rows * kBlockTokens + c, maps[c]);
     }
     for (size_t r = row; r < row + rows; ++r) {
-      EncodeRow(format, values + r * kBlockTokens, {maps, true}, columns,
-                codes + r * kBlockTokens, counts);
+      EncodeRow(format, values + r * kBlockTokens, {maps, true}, columns, codes + r * kBlockTokens,
+                counts);
     }
   }
 }
@@ -395,8 +396,8 @@ void RemoveBlockMean(const StreamLayout& layout, float* values, size_t head_dim,
     float* x = values + d * kBlockTokens;
     double sum = 0;
     for (size_t c = 0; c < kBlockTokens; ++c) sum += x[c];
-    const uint16_t bits = Fp16FromFloat(
-        std::clamp(static_cast<float>(sum / kBlockTokens), -65504.0F, 65504.0F));
+    const uint16_t bits =
+        Fp16FromFloat(std::clamp(static_cast<float>(sum / kBlockTokens), -65504.0F, 65504.0F));
     const float mean = FloatFromFp16(bits);
     std::memcpy(record + layout.mean_offset + d * 2, &bits, 2);
     for (size_t c = 0; c < kBlockTokens; ++c) x[c] -= mean;
@@ -426,8 +427,8 @@ void QuantizeInto(const StreamLayout& layout, size_t head_dim, Columns columns, 
   if (format.hadamard) RotateColumns(values, head_dim, columns, &scratch->column);
   scratch->codes.resize(head_dim * kBlockTokens);
   uint8_t* codes = scratch->codes.data();
-  const bool by_column = format.source == ScaleSource::kDynamic &&
-                         format.granularity != Granularity::kChannel;
+  const bool by_column =
+      format.source == ScaleSource::kDynamic && format.granularity != Granularity::kChannel;
   if (by_column) {
     QuantizeByColumn(layout, values, head_dim, columns, record, codes, counts);
   } else {
@@ -462,12 +463,10 @@ void WriteColumns(const LayerCache& cache, uint32_t head, uint64_t block, Column
 
   LoadChannelMajor(v, token_stride, head_dim, columns, values, &counts->v);
   if (append) {
-    QuantizeInto(layout.v_sealed, head_dim, columns, true,
-                 HeadScales(cache.v_scales, layout, head), scratch, SealedV(cache, block, head),
-                 &counts->v);
+    QuantizeInto(layout.v_sealed, head_dim, columns, true, HeadScales(cache.v_scales, layout, head),
+                 scratch, SealedV(cache, block, head), &counts->v);
   } else {
-    Store16(layout.v_open.format.codec, values, head_dim, columns, true,
-            OpenV(cache, block, head));
+    Store16(layout.v_open.format.codec, values, head_dim, columns, true, OpenV(cache, block, head));
   }
   counts->v.values += columns.count * head_dim;
 }
@@ -478,9 +477,9 @@ void WriteTokensForTarget(const LayerCache& cache, uint32_t head, uint64_t first
   size_t done = 0;
   while (done < count) {
     const uint64_t position = first_position + done;
-    const Columns columns = {position % kBlockTokens,
-                             std::min<size_t>(count - done,
-                                              kBlockTokens - position % kBlockTokens)};
+    const Columns columns = {
+        position % kBlockTokens,
+        std::min<size_t>(count - done, kBlockTokens - position % kBlockTokens)};
     WriteColumns(cache, head, position / kBlockTokens, columns, k + done * token_stride,
                  v + done * token_stride, token_stride, scratch, counts);
     done += columns.count;
@@ -496,8 +495,7 @@ void SealStream(const StreamLayout& open, const StreamLayout& sealed, size_t hea
   }
   scratch->values.resize(head_dim * kBlockTokens);
   LoadOpen(open, from, head_dim, token_major, scratch->values.data());
-  QuantizeInto(sealed, head_dim, {0, kBlockTokens}, token_major, static_scale, scratch, to,
-               counts);
+  QuantizeInto(sealed, head_dim, {0, kBlockTokens}, token_major, static_scale, scratch, to, counts);
 }
 
 void SealBlockForTarget(const LayerCache& cache, uint64_t block, uint32_t head,

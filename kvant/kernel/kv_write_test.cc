@@ -25,12 +25,24 @@ std::vector<float> MakeValues(Shape shape, size_t size, Random* random) {
   for (size_t i = 0; i < size; ++i) {
     const auto x = static_cast<float>(random->Normal());
     switch (shape) {
-      case Shape::kNormal: values[i] = x; break;
-      case Shape::kConstant: values[i] = 3.25F; break;
-      case Shape::kOneHot: values[i] = i % 61 == 5 ? 40.0F : 0.0F; break;
-      case Shape::kOutliers: values[i] = i % 64 < 3 ? 200.0F + x : x; break;
-      case Shape::kZero: values[i] = 0; break;
-      case Shape::kDenormal: values[i] = x * 1e-40F; break;
+      case Shape::kNormal:
+        values[i] = x;
+        break;
+      case Shape::kConstant:
+        values[i] = 3.25F;
+        break;
+      case Shape::kOneHot:
+        values[i] = i % 61 == 5 ? 40.0F : 0.0F;
+        break;
+      case Shape::kOutliers:
+        values[i] = i % 64 < 3 ? 200.0F + x : x;
+        break;
+      case Shape::kZero:
+        values[i] = 0;
+        break;
+      case Shape::kDenormal:
+        values[i] = x * 1e-40F;
+        break;
       case Shape::kNonFinite:
         values[i] = i % 97 == 0   ? std::numeric_limits<float>::infinity()
                     : i % 89 == 0 ? std::numeric_limits<float>::quiet_NaN()
@@ -74,8 +86,7 @@ void ExpectLikeReference(const StreamFormat& stream, Shape shape, const std::vec
                          const std::vector<float>& static_scale, uint32_t head_dim,
                          const std::vector<double>& got, const std::string& what) {
   if (!IsQuantized(stream.codec)) return;
-  const bool all_ties =
-      stream.hadamard && (shape == Shape::kConstant || shape == Shape::kOneHot);
+  const bool all_ties = stream.hadamard && (shape == Shape::kConstant || shape == Shape::kOneHot);
   const QuantizedMatrix matrix =
       QuantizeReference(stream, input, kBlockTokens, head_dim, static_scale);
   const std::vector<double> expected = DequantizeReference(stream, matrix);
@@ -119,17 +130,15 @@ void CheckFormat(const std::string& text, Shape shape, uint32_t head_dim) {
                                        k.begin() + static_cast<ptrdiff_t>(end));
       const std::vector<float> v_block(v.begin() + static_cast<ptrdiff_t>(begin),
                                        v.begin() + static_cast<ptrdiff_t>(end));
-      const std::string what =
-          text + " shape " + std::to_string(static_cast<int>(shape)) + " head_dim " +
-          std::to_string(head_dim) + " head " + std::to_string(head);
-      ExpectLikeReference(format.k, shape,
-                          HeadValues(k_block, head, head_dim, OpenCodec(format.k), !append),
-                          HeadScalesOf(cache.cache().k_scales, head, head_dim), head_dim, got.k,
-                          what + " K");
-      ExpectLikeReference(format.v, shape,
-                          HeadValues(v_block, head, head_dim, OpenCodec(format.v), !append),
-                          HeadScalesOf(cache.cache().v_scales, head, head_dim), head_dim, got.v,
-                          what + " V");
+      const std::string what = text + " shape " + std::to_string(static_cast<int>(shape)) +
+                               " head_dim " + std::to_string(head_dim) + " head " +
+                               std::to_string(head);
+      ExpectLikeReference(
+          format.k, shape, HeadValues(k_block, head, head_dim, OpenCodec(format.k), !append),
+          HeadScalesOf(cache.cache().k_scales, head, head_dim), head_dim, got.k, what + " K");
+      ExpectLikeReference(
+          format.v, shape, HeadValues(v_block, head, head_dim, OpenCodec(format.v), !append),
+          HeadScalesOf(cache.cache().v_scales, head, head_dim), head_dim, got.v, what + " V");
     }
   }
 }
@@ -161,8 +170,8 @@ TEST(KvWrite, NonFiniteValuesAreReplacedAndCounted) {
     const std::vector<float> values =
         MakeValues(Shape::kNonFinite, size_t{kHeads} * 64 * 64, &random);
     cache.Write(values, values, 64);
-    const auto bad = static_cast<uint64_t>(std::count_if(
-        values.begin(), values.end(), [](float x) { return !std::isfinite(x); }));
+    const auto bad = static_cast<uint64_t>(
+        std::count_if(values.begin(), values.end(), [](float x) { return !std::isfinite(x); }));
     EXPECT_EQ(cache.counts().k.non_finite, bad) << format;
     EXPECT_EQ(cache.counts().v.non_finite, bad) << format;
     EXPECT_EQ(cache.counts().k.values, values.size()) << format;
@@ -185,8 +194,8 @@ TEST(KvWrite, SaturationIsCountedExactly) {
 }
 
 TEST(KvWrite, AppendingOneByOneEqualsAppendingAll) {
-  for (const char* format : {"fp8_e4m3", "int8_per_token_head", "int4_per_token_head",
-                             "fp8_per_token_head"}) {
+  for (const char* format :
+       {"fp8_e4m3", "int8_per_token_head", "int4_per_token_head", "fp8_per_token_head"}) {
     Random random(8);
     const std::vector<float> values = MakeValues(Shape::kNormal, 100 * 64, &random);
     KvCacheFixture whole(ParseKvFormat(format), {1, 64, 128}, 1);
@@ -231,16 +240,16 @@ TEST(KvWrite, RemovedBiasComesBack) {
 
 TEST(KvLayout, BitsPerValueAreTheFormats) {
   for (const uint32_t head_dim : {64U, 80U, 128U, 256U}) {
-    for (const char* text : {"bf16", "fp32", "fp8_e4m3", "int8", "int4", "int2", "q8_0", "q4_0",
-                             "int8_per_token_head", "int4_per_token_head",
-                             "k=int4:token_head:zp:block_mean,v=int8"}) {
+    for (const char* text :
+         {"bf16", "fp32", "fp8_e4m3", "int8", "int4", "int2", "q8_0", "q4_0", "int8_per_token_head",
+          "int4_per_token_head", "k=int4:token_head:zp:block_mean,v=int8"}) {
       if (std::string(text).front() == 'q' && head_dim % 32 != 0) continue;
       const KvFormat format = ParseKvFormat(text);
       const LayerLayout layout = MakeLayerLayout(format, 3, head_dim);
       const double values = 3.0 * head_dim * kBlockTokens;
-      EXPECT_DOUBLE_EQ(static_cast<double>(layout.sealed_bytes) * 8,
-                       values * (BitsPerValue(format.k, head_dim) +
-                                 BitsPerValue(format.v, head_dim)))
+      EXPECT_DOUBLE_EQ(
+          static_cast<double>(layout.sealed_bytes) * 8,
+          values * (BitsPerValue(format.k, head_dim) + BitsPerValue(format.v, head_dim)))
           << text;
     }
   }

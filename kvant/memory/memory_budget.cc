@@ -23,8 +23,7 @@ MemoryBudget MakeMemoryBudget(uint64_t total, const FixedBytes& fixed, uint64_t 
     throw Error(ErrorCode::kOverBudget,
                 fmt::format("a memory budget of {} is too small: {}; one sequence needs {} of KV "
                             "pool",
-                            FormatBytes(total), DescribeBudget(budget),
-                            FormatBytes(smallest_pool)),
+                            FormatBytes(total), DescribeBudget(budget), FormatBytes(smallest_pool)),
                 fmt::format("give at least --memory {}MiB",
                             DivideRoundUp(needed + smallest_pool, 1ULL << 20)));
   }

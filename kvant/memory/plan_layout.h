@@ -1,4 +1,5 @@
-// A plan applied to a model: which bytes each layer takes in a block, and which layers share blocks.
+// A plan applied to a model: which bytes each layer takes in a block, and which layers share
+// blocks.
 #pragma once
 
 #include <cstdint>

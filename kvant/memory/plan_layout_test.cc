@@ -54,8 +54,8 @@ TEST(PlanLayout, LayersShareBlocksOnlyIfTheyKeepTheSameTokensTheSameWay) {
 
 TEST(PlanLayout, OffsetsDoNotOverlap) {
   const KvGeometry geometry = Geometry(4, 2, 64);
-  const PlanLayout layout = MakePlanLayout(MakeKvPlan("int4,skip=1-2", geometry), geometry,
-                                           std::vector<uint64_t>(4, 0));
+  const PlanLayout layout =
+      MakePlanLayout(MakeKvPlan("int4,skip=1-2", geometry), geometry, std::vector<uint64_t>(4, 0));
   uint64_t sealed_end = 0;
   for (size_t layer = 0; layer < 4; ++layer) {
     EXPECT_EQ(layout.sealed_offset[layer], sealed_end);

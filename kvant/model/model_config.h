@@ -31,7 +31,7 @@ struct ModelConfig {
   bool rope_interleaved = false;
   Activation activation = Activation::kSilu;
   bool query_key_norm = false;
-  bool post_norms = false;  // gemma: norms after attention and feed-forward as well
+  bool post_norms = false;              // gemma: norms after attention and feed-forward as well
   std::vector<uint64_t> window_tokens;  // per layer, 0: full attention
 
   uint32_t group() const { return num_heads / num_kv_heads; }

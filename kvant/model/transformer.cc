@@ -104,8 +104,7 @@ uint64_t Transformer::WorkspaceBytes(const ModelConfig& config, const Transforme
                                    [](uint64_t window) { return window != 0; });
   return limits.max_rows * per_row * sizeof(float) +
          AttentionWorkspace::Bytes(config.head_dim, num_threads, MaxPartials(config, limits)) +
-         MatmulWorkspaceBytes(num_threads) +
-         num_threads * KvWriteScratchBytes(config.head_dim) +
+         MatmulWorkspaceBytes(num_threads) + num_threads * KvWriteScratchBytes(config.head_dim) +
          RopeTableBytes(config.head_dim, positions) * (sliding ? 2 : 1);
 }
 
@@ -258,7 +257,8 @@ void Transformer::WriteCache(uint32_t layer, std::span<const SequenceStep> steps
   std::vector<Task> tasks;
   size_t row = 0;
   for (const SequenceStep& step : steps) {
-    for (uint32_t head = 0; head < config_.num_kv_heads; ++head) tasks.push_back({&step, head, row});
+    for (uint32_t head = 0; head < config_.num_kv_heads; ++head)
+      tasks.push_back({&step, head, row});
     row += step.tokens.size();
   }
   std::vector<LayerCounts> counts(tasks.size());
@@ -268,8 +268,7 @@ void Transformer::WriteCache(uint32_t layer, std::span<const SequenceStep> steps
     const size_t offset = task.first_row * width + size_t{task.head} * config_.head_dim;
     KvWriteScratch& scratch = buffers_->scratch[worker];
     WriteTokens(cache, task.head, task.step->blocks->tokens(), task.step->tokens.size(),
-                &buffers_->key[offset], &buffers_->value[offset], width, &scratch,
-                &counts[index]);
+                &buffers_->key[offset], &buffers_->value[offset], width, &scratch, &counts[index]);
     const uint32_t group = task.step->plan->group[layer];
     if (task.step->plan->cache->groups[group].open_is_sealed) return;
     const auto [first, end] = task.step->blocks->blocks_to_seal(group);

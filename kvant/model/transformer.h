@@ -54,9 +54,9 @@ class KvObserver {
 };
 
 struct TransformerLimits {
-  size_t max_rows = 512;         // tokens of one Forward call
-  uint64_t max_positions = 0;    // longest sequence: sizes the RoPE tables
-  uint64_t max_sequences = 64;   // of one decode call
+  size_t max_rows = 512;        // tokens of one Forward call
+  uint64_t max_positions = 0;   // longest sequence: sizes the RoPE tables
+  uint64_t max_sequences = 64;  // of one decode call
 };
 
 class Transformer {

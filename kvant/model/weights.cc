@@ -56,8 +56,8 @@ class Metadata {
  private:
   uint32_t Checked(const std::string& key, uint64_t value, uint64_t maximum) const {
     if (value == 0 || value > maximum) {
-      throw Invalid(file_, fmt::format("{}{} = {} is outside 1 … {}", prefix_, key, value,
-                                       maximum));
+      throw Invalid(file_,
+                    fmt::format("{}{} = {} is outside 1 … {}", prefix_, key, value, maximum));
     }
     return static_cast<uint32_t>(value);
   }
@@ -227,8 +227,8 @@ ModelConfig ReadModelConfig(const GgufFile& file) {
   config.num_heads = metadata.Size("attention.head_count", 4096);
   config.num_kv_heads = metadata.SizeOr("attention.head_count_kv", 4096, config.num_heads);
   config.context_length = metadata.Size("context_length", kMaxContext);
-  config.head_dim = metadata.SizeOr("attention.key_length", 4096,
-                                    std::max(1U, config.hidden / config.num_heads));
+  config.head_dim =
+      metadata.SizeOr("attention.key_length", 4096, std::max(1U, config.hidden / config.num_heads));
   if (metadata.SizeOr("attention.value_length", 4096, config.head_dim) != config.head_dim) {
     throw Unsupported(file, "K and V of different head_dim", "use a model where both are equal");
   }

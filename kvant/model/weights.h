@@ -12,8 +12,8 @@
 namespace kvant {
 
 struct LayerWeights {
-  std::vector<float> attention_norm;  // [hidden]
-  PackedMatrix query, key, value;     // [heads * head_dim, hidden]
+  std::vector<float> attention_norm;                    // [hidden]
+  PackedMatrix query, key, value;                       // [heads * head_dim, hidden]
   std::vector<float> query_bias, key_bias, value_bias;  // empty if the model has none
   std::vector<float> query_norm, key_norm;              // [head_dim], empty if none
   PackedMatrix output;                                  // [hidden, heads * head_dim]
@@ -26,7 +26,7 @@ struct LayerWeights {
 
 // Owns the bytes that its matrices point into.
 struct ModelWeights {
-  PackedMatrix embedding;  // [vocabulary, hidden]
+  PackedMatrix embedding;    // [vocabulary, hidden]
   PackedMatrix unembedding;  // the same memory where the model ties them
   std::vector<float> output_norm;
   std::vector<float> rope_factors;  // [head_dim / 2] or empty

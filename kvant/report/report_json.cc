@@ -106,8 +106,7 @@ Json DecodeCheck(const RunSamples& samples, const std::string& group, uint64_t b
   const auto it = samples.decode_checks.find(group);
   if (it == samples.decode_checks.end() || !it->second.contains(bucket)) return nullptr;
   const DocumentDivergence document = ReadDocument(it->second.at(bucket));
-  const DivergenceSummary s =
-      Summarise({document}, 0, document.positions.size(), kBootstrapSeed);
+  const DivergenceSummary s = Summarise({document}, 0, document.positions.size(), kBootstrapSeed);
   if (s.positions == 0) return nullptr;
   return {{"positions", s.positions},
           {"mean_kld_prefill_vs_decode", s.mean_kld},
@@ -127,28 +126,28 @@ Json DivergenceJson(const RunSamples& samples) {
     for (const auto& [bucket, stored] : it->second) {
       const std::vector<DocumentDivergence> documents = Documents(stored);
       const DivergenceSummary s = SecondHalf(documents, bucket);
-      rows.push_back({{"group", group.name},
-                      {"bucket", bucket},
-                      {"documents", s.documents},
-                      {"positions", s.positions},
-                      {"non_finite", s.non_finite},
-                      {"mean_kld", s.mean_kld},
-                      {"mean_low", OrNull(s.mean_low)},
-                      {"mean_high", OrNull(s.mean_high)},
-                      {"median", s.median},
-                      {"p99", s.p99},
-                      {"p999", OrNull(s.p999)},
-                      {"max", s.max},
-                      {"same_top1", s.same_top1},
-                      {"same_top1_low", OrNull(s.same_top1_low)},
-                      {"same_top1_high", OrNull(s.same_top1_high)},
-                      {"perplexity", s.perplexity_candidate},
-                      {"perplexity_baseline", s.perplexity_baseline},
-                      {"perplexity_ratio", s.perplexity_baseline > 0
-                                               ? s.perplexity_candidate / s.perplexity_baseline
-                                               : 0},
-                      {"by_position", ByPosition(documents, bucket)},
-                      {"decode_check", DecodeCheck(samples, group.name, bucket)}});
+      rows.push_back(
+          {{"group", group.name},
+           {"bucket", bucket},
+           {"documents", s.documents},
+           {"positions", s.positions},
+           {"non_finite", s.non_finite},
+           {"mean_kld", s.mean_kld},
+           {"mean_low", OrNull(s.mean_low)},
+           {"mean_high", OrNull(s.mean_high)},
+           {"median", s.median},
+           {"p99", s.p99},
+           {"p999", OrNull(s.p999)},
+           {"max", s.max},
+           {"same_top1", s.same_top1},
+           {"same_top1_low", OrNull(s.same_top1_low)},
+           {"same_top1_high", OrNull(s.same_top1_high)},
+           {"perplexity", s.perplexity_candidate},
+           {"perplexity_baseline", s.perplexity_baseline},
+           {"perplexity_ratio",
+            s.perplexity_baseline > 0 ? s.perplexity_candidate / s.perplexity_baseline : 0},
+           {"by_position", ByPosition(documents, bucket)},
+           {"decode_check", DecodeCheck(samples, group.name, bucket)}});
     }
   }
   return rows;
@@ -393,8 +392,8 @@ GroupEvidence EvidenceFor(const RunSamples& samples, const std::string& group) {
   const auto runs = samples.free_runs.find(group);
   const auto baseline = samples.free_runs.find(samples.baseline);
   if (runs != samples.free_runs.end() && baseline != samples.free_runs.end()) {
-    evidence.free_run = FreeRunCell{runs->second.size(), Repeating(runs->second),
-                                    Repeating(baseline->second)};
+    evidence.free_run =
+        FreeRunCell{runs->second.size(), Repeating(runs->second), Repeating(baseline->second)};
   }
   return evidence;
 }
@@ -446,7 +445,8 @@ Json CalibrationEffect(const RunSamples& samples) {
   const auto u = samples.divergence.find(unit);
   const auto c = samples.divergence.find(calibrated);
   if (u == samples.divergence.end() || c == samples.divergence.end()) {
-    return {{"verdict", "not measured"}, {"text", "needs a group at unit scale and a calibrated one"}};
+    return {{"verdict", "not measured"},
+            {"text", "needs a group at unit scale and a calibrated one"}};
   }
   uint64_t better = 0;
   uint64_t worse = 0;
@@ -478,8 +478,8 @@ Json CalibrationEffect(const RunSamples& samples) {
 Json SpeedJson(const Store& store, int64_t run) {
   Json rows = Json::array();
   for (const StoredSample& s : store.Samples(run, "speed")) {
-    rows.push_back({{"group", s.group}, {"ttft", s.payload.at("ttft")},
-                    {"tpot", s.payload.at("tpot")}});
+    rows.push_back(
+        {{"group", s.group}, {"ttft", s.payload.at("ttft")}, {"tpot", s.payload.at("tpot")}});
   }
   return rows;
 }
@@ -514,8 +514,8 @@ Json ConfigJson(const RunSamples& samples, const Store& store) {
           {"command", c.at("command")},
           {"digest", samples.run.digest},
           {"calibration", calibration},
-          {"evaluation", {{"sha256", c.at("evaluation_sha256")},
-                          {"tokens", c.at("evaluation_tokens")}}}};
+          {"evaluation",
+           {{"sha256", c.at("evaluation_sha256")}, {"tokens", c.at("evaluation_tokens")}}}};
 }
 
 Json NotMeasured(const RunSamples& samples) {
@@ -526,8 +526,9 @@ Json NotMeasured(const RunSamples& samples) {
   if (c.at("layer_sensitivity").get<std::string>().empty()) {
     lines.push_back("which layer contributes most: ask with --layer-sensitivity GROUP");
   }
-  lines.push_back("OOM rate and tail latency under concurrent load: this run is one stream; the "
-                  "memory budget is hard, so what does not fit is refused, never killed");
+  lines.push_back(
+      "OOM rate and tail latency under concurrent load: this run is one stream; the "
+      "memory budget is hard, so what does not fit is refused, never killed");
   lines.push_back("GPU kernels: everything here ran on this machine's CPU");
   return lines;
 }

@@ -18,11 +18,11 @@ namespace kvant {
 
 // One measured thing. `key` names it within its run: a sample is made once.
 struct StoredSample {
-  std::string key;    // "divergence/int8/2048/doc3"
-  std::string kind;   // "divergence"
-  std::string group;  // "int8"; empty where the sample is of no group
-  uint64_t bucket = 0;  // tokens; 0 where there is none
-  Json payload;         // the documented fields of its kind
+  std::string key;              // "divergence/int8/2048/doc3"
+  std::string kind;             // "divergence"
+  std::string group;            // "int8"; empty where the sample is of no group
+  uint64_t bucket = 0;          // tokens; 0 where there is none
+  Json payload;                 // the documented fields of its kind
   std::vector<uint8_t> values;  // bulk numbers, laid out as the kind says; may be empty
 };
 

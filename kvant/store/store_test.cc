@@ -17,8 +17,8 @@ namespace {
 class StoreTest : public testing::Test {
  protected:
   void SetUp() override {
-    path_ = std::filesystem::path(testing::TempDir()) /
-            ("store." + std::to_string(::getpid()) + ".db");
+    path_ =
+        std::filesystem::path(testing::TempDir()) / ("store." + std::to_string(::getpid()) + ".db");
     std::filesystem::remove(path_);
   }
   void TearDown() override { std::filesystem::remove(path_); }
