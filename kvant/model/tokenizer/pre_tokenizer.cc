@@ -4,178 +4,162 @@
 #include <unicode/uchar.h>
 
 #include <array>
-#include <string>
 
 #include "kvant/core/error.h"
 #include "kvant/model/tokenizer/utf8.h"
 
 namespace kvant {
-
 namespace {
 
-enum class Kind { kLetter, kNumber, kSpace, kOther };
+enum class Kind : uint8_t { kLetter, kNumber, kSpace, kOther, kEnd };
 
-Kind KindOf(int32_t code) {
-  if (code < 0) return Kind::kOther;
+Kind KindOf(char32_t code_point) {
+  const auto code = static_cast<UChar32>(code_point);
   const uint32_t mask = U_GET_GC_MASK(code);
   if ((mask & U_GC_L_MASK) != 0) return Kind::kLetter;
   if ((mask & U_GC_N_MASK) != 0) return Kind::kNumber;
-  if (u_hasBinaryProperty(code, UCHAR_WHITE_SPACE)) return Kind::kSpace;
-  return Kind::kOther;
+  return u_isUWhiteSpace(code) ? Kind::kSpace : Kind::kOther;
 }
 
 struct Character {
-  Kind kind = Kind::kOther;
-  int32_t code = -1;
-  size_t begin = 0;
-  size_t end = 0;
+  Kind kind = Kind::kEnd;
+  uint32_t bytes = 0;
 };
 
-bool IsNewline(const Character& c) { return c.code == '\r' || c.code == '\n'; }
-
-// One text as characters, and the scanners' small steps over them.
-class Scanner {
- public:
-  explicit Scanner(std::string_view text) : text_(text) {
-    for (size_t at = 0; at < text.size();) {
-      const Utf8Character c = Utf8At(text, at);
-      characters_.push_back({KindOf(c.code_point), c.code_point, at, at + c.bytes});
-      at += c.bytes;
-    }
-  }
-
-  size_t size() const { return characters_.size(); }
-  const Character& at(size_t i) const { return characters_[i]; }
-  bool Is(size_t i, Kind kind) const { return i < size() && at(i).kind == kind; }
-
-  // First index from i on that is not of this kind.
-  size_t SkipKind(size_t i, Kind kind) const {
-    while (Is(i, kind)) ++i;
-    return i;
-  }
-  size_t SkipNewlines(size_t i) const {
-    while (i < size() && IsNewline(at(i))) ++i;
-    return i;
-  }
-
-  std::string_view Text(size_t begin, size_t end) const {
-    return text_.substr(at(begin).begin, at(end - 1).end - at(begin).begin);
-  }
-
-  // Characters of an English contraction at i ("'s", "'ll"), or 0.
-  size_t Contraction(size_t i, bool ignore_case) const {
-    if (i >= size() || at(i).code != '\'') return 0;
-    static constexpr std::array<std::string_view, 7> kEndings = {"s", "t",  "re", "ve",
-                                                                 "m", "ll", "d"};
-    for (const std::string_view ending : kEndings) {
-      bool equal = i + ending.size() < size();
-      for (size_t j = 0; equal && j < ending.size(); ++j) {
-        equal = Fold(at(i + 1 + j).code, ignore_case) == ending[j];
-      }
-      if (equal) return 1 + ending.size();
-    }
-    return 0;
-  }
-
-  // \s+(?!\S)|\s+ at i: leaves the last space to the word behind it.
-  size_t Spaces(size_t i) const {
-    const size_t end = SkipKind(i, Kind::kSpace);
-    return end == size() || end - i == 1 ? end : end - 1;
-  }
-
- private:
-  static int32_t Fold(int32_t code, bool ignore_case) {
-    if (!ignore_case || code < 0) return code;
-    return u_foldCase(code, U_FOLD_CASE_DEFAULT);
-  }
-
-  std::string_view text_;
-  std::vector<Character> characters_;
-};
-
-size_t NextGpt2(const Scanner& s, size_t i) {
-  if (const size_t n = s.Contraction(i, false)) return i + n;
-  const size_t start = s.at(i).code == ' ' ? i + 1 : i;
-  for (const Kind kind : {Kind::kLetter, Kind::kNumber, Kind::kOther}) {
-    if (s.Is(start, kind)) return s.SkipKind(start, kind);
-  }
-  return s.Spaces(i);
+Character CharacterAt(std::string_view text, size_t at) {
+  static const std::array<Kind, 128> ascii = [] {
+    std::array<Kind, 128> kinds{};
+    for (char32_t code = 0; code < 128; ++code) kinds[code] = KindOf(code);
+    return kinds;
+  }();
+  if (at >= text.size()) return {};
+  const auto byte = static_cast<uint8_t>(text[at]);
+  if (byte < 128) return {ascii[byte], 1};
+  const Utf8Character character = DecodeUtf8(text, at);
+  if (character.form != Utf8Form::kValid) return {Kind::kOther, 1};
+  return {KindOf(character.code_point), character.bytes};
 }
 
-// \s*[\r\n]+ at i: up to the last newline of the run of spaces; 0 if it has none.
-size_t ThroughLastNewline(const Scanner& s, size_t i) {
-  const size_t end = s.SkipKind(i, Kind::kSpace);
-  for (size_t j = end; j > i; --j) {
-    if (IsNewline(s.at(j - 1))) return j;
-  }
-  return 0;
+bool IsNewline(char c) { return c == '\r' || c == '\n'; }
+
+// The end of the run of characters of one kind.
+size_t SkipKind(std::string_view text, size_t at, Kind kind) {
+  for (Character c; (c = CharacterAt(text, at)).kind == kind;) at += c.bytes;
+  return at;
 }
 
-size_t NextQwen2(const Scanner& s, size_t i, size_t digits) {
-  if (const size_t n = s.Contraction(i, true)) return i + n;
-  const Character& c = s.at(i);
-  if (c.kind == Kind::kLetter) return s.SkipKind(i, Kind::kLetter);
-  const bool may_lead = c.kind != Kind::kNumber && !IsNewline(c);
-  if (may_lead && s.Is(i + 1, Kind::kLetter)) return s.SkipKind(i + 1, Kind::kLetter);
-  if (c.kind == Kind::kNumber) {
-    size_t end = i;
-    while (end - i < digits && s.Is(end, Kind::kNumber)) ++end;
+// The end of an English contraction ("'s", "'ll") at `at`, or `at` if there is none. With
+// `fold_case` as (?i) means it: a long s (U+017F) is an s too.
+size_t SkipContraction(std::string_view text, size_t at, bool fold_case) {
+  static constexpr std::array<std::string_view, 8> kEndings = {"s", "t",  "re", "ve",
+                                                               "m", "ll", "d",  "\xC5\xBF"};
+  const std::string_view rest = text.substr(at + 1, 2);
+  for (const std::string_view ending : kEndings) {
+    if (rest.size() < ending.size()) continue;
+    if (!fold_case && ending == kEndings.back()) continue;
+    bool equal = true;
+    for (size_t i = 0; i < ending.size(); ++i) {
+      const char c = rest[i];
+      const bool upper = fold_case && c >= 'A' && c <= 'Z';
+      equal = equal && (upper ? static_cast<char>(c + ('a' - 'A')) : c) == ending[i];
+    }
+    if (equal) return at + 1 + ending.size();
+  }
+  return at;
+}
+
+// \s+(?!\S)|\s+ : a run of white space leaves its last character to the word behind it.
+// `numbers_end_text`: a number behind the run is where the scanned stretch ends.
+size_t SkipSpaces(std::string_view text, size_t at, bool numbers_end_text) {
+  size_t last = at;
+  size_t end = at;
+  for (Character c; (c = CharacterAt(text, end)).kind == Kind::kSpace;) {
+    last = end;
+    end += c.bytes;
+  }
+  const Kind next = CharacterAt(text, end).kind;
+  const bool at_end = next == Kind::kEnd || (numbers_end_text && next == Kind::kNumber);
+  return at_end || last == at ? end : last;
+}
+
+// \s*[\r\n]+ : through the last newline of the run of white space, or `at` if it has none.
+size_t ThroughLastNewline(std::string_view text, size_t at) {
+  size_t through = at;
+  for (Character c; (c = CharacterAt(text, at)).kind == Kind::kSpace;) {
+    at += c.bytes;
+    if (IsNewline(text[at - 1])) through = at;
+  }
+  return through;
+}
+
+size_t Gpt2WordEnd(std::string_view text, size_t begin, bool single_numbers) {
+  if (text[begin] == '\'') {
+    const size_t end = SkipContraction(text, begin, false);
+    if (end != begin) return end;
+  }
+  const Character first = CharacterAt(text, begin);
+  const size_t start = text[begin] == ' ' ? begin + 1 : begin;
+  const Kind kind = CharacterAt(text, start).kind;
+  if (kind == Kind::kLetter || kind == Kind::kOther) return SkipKind(text, start, kind);
+  if (single_numbers && first.kind == Kind::kNumber) return begin + first.bytes;
+  if (!single_numbers && kind == Kind::kNumber) return SkipKind(text, start, kind);
+  return SkipSpaces(text, begin, single_numbers);
+}
+
+size_t Qwen2WordEnd(std::string_view text, size_t begin, int max_digits) {
+  if (text[begin] == '\'') {
+    const size_t end = SkipContraction(text, begin, true);
+    if (end != begin) return end;
+  }
+  const Character first = CharacterAt(text, begin);
+  if (first.kind == Kind::kNumber) {
+    size_t end = begin;
+    for (int i = 0; i < max_digits; ++i) {
+      const Character c = CharacterAt(text, end);
+      if (c.kind != Kind::kNumber) break;
+      end += c.bytes;
+    }
     return end;
   }
-  const size_t start = c.code == ' ' ? i + 1 : i;
-  if (s.Is(start, Kind::kOther)) return s.SkipNewlines(s.SkipKind(start, Kind::kOther));
-  if (const size_t end = ThroughLastNewline(s, i)) return end;
-  return s.Spaces(i);
-}
-
-template <typename Next>
-void Split(std::string_view text, const Next& next, std::vector<std::string_view>* words) {
-  const Scanner scanner(text);
-  for (size_t i = 0; i < scanner.size();) {
-    const size_t end = next(scanner, i);
-    words->push_back(scanner.Text(i, end));
-    i = end;
+  const size_t second = begin + first.bytes;
+  if (first.kind == Kind::kLetter) return SkipKind(text, second, Kind::kLetter);
+  if (!IsNewline(text[begin]) && CharacterAt(text, second).kind == Kind::kLetter) {
+    return SkipKind(text, second, Kind::kLetter);
   }
-}
-
-void SplitSmollm(std::string_view text, std::vector<std::string_view>* words) {
-  size_t start = 0;
-  for (size_t at = 0; at < text.size();) {
-    const Utf8Character c = Utf8At(text, at);
-    if (KindOf(c.code_point) == Kind::kNumber) {
-      Split(text.substr(start, at - start), NextGpt2, words);
-      words->push_back(text.substr(at, c.bytes));
-      start = at + c.bytes;
-    }
-    at += c.bytes;
+  const size_t start = text[begin] == ' ' ? second : begin;
+  if (CharacterAt(text, start).kind == Kind::kOther) {
+    size_t end = SkipKind(text, start, Kind::kOther);
+    while (end < text.size() && IsNewline(text[end])) ++end;
+    return end;
   }
-  Split(text.substr(start), NextGpt2, words);
+  const size_t through = ThroughLastNewline(text, begin);
+  return through != begin ? through : SkipSpaces(text, begin, false);
 }
 
 }  // namespace
 
 PreTokenizer PreTokenizerFromName(std::string_view name) {
-  if (name == "default" || name == "gpt-2") return PreTokenizer::kGpt2;
+  if (name.empty() || name == "default" || name == "gpt-2") return PreTokenizer::kGpt2;
   if (name == "smollm") return PreTokenizer::kSmollm;
   if (name == "qwen2") return PreTokenizer::kQwen2;
-  if (name == "llama-bpe" || name == "llama3") return PreTokenizer::kLlamaBpe;
-  throw Error(ErrorCode::kUnsupported, fmt::format("pre-tokenizer '{}'", name),
+  if (name == "llama-bpe" || name == "llama3" || name == "llama-v3") return PreTokenizer::kLlamaBpe;
+  throw Error(ErrorCode::kUnsupported,
+              fmt::format("tokenizer: pre-tokenizer '{}'", name.substr(0, 64)),
               "supported: smollm, qwen2, llama-bpe, gpt-2, default");
 }
 
-std::vector<std::string_view> SplitWords(PreTokenizer pre, std::string_view text) {
-  std::vector<std::string_view> words;
+size_t WordEnd(PreTokenizer pre, std::string_view text, size_t begin) {
   switch (pre) {
-    case PreTokenizer::kGpt2: Split(text, NextGpt2, &words); break;
-    case PreTokenizer::kSmollm: SplitSmollm(text, &words); break;
+    case PreTokenizer::kGpt2:
+      return Gpt2WordEnd(text, begin, false);
+    case PreTokenizer::kSmollm:
+      return Gpt2WordEnd(text, begin, true);
     case PreTokenizer::kQwen2:
-      Split(text, [](const Scanner& s, size_t i) { return NextQwen2(s, i, 1); }, &words);
-      break;
+      return Qwen2WordEnd(text, begin, 1);
     case PreTokenizer::kLlamaBpe:
-      Split(text, [](const Scanner& s, size_t i) { return NextQwen2(s, i, 3); }, &words);
-      break;
+      return Qwen2WordEnd(text, begin, 3);
   }
-  return words;
+  return text.size();
 }
 
 }  // namespace kvant

@@ -4,11 +4,13 @@
 
 #include <algorithm>
 #include <array>
+#include <unordered_map>
 #include <utility>
 
 #include "kvant/core/error.h"
 #include "kvant/model/tokenizer/byte_pair_tokenizer.h"
 #include "kvant/model/tokenizer/sentencepiece_tokenizer.h"
+#include "kvant/model/tokenizer/token_matcher.h"
 
 namespace kvant {
 
@@ -18,8 +20,8 @@ constexpr size_t kMaxVocabulary = 1U << 22;
 
 // Names under which models end a turn or a text, whatever their metadata says.
 constexpr std::array<std::string_view, 9> kEndNames = {
-    "<|im_end|>",  "<|endoftext|>", "<|eot_id|>",   "<|end_of_text|>", "<end_of_turn>",
-    "<|end|>",     "</s>",          "<|eom_id|>",   "<EOT>"};
+    "<|im_end|>", "<|endoftext|>", "<|eot_id|>", "<|end_of_text|>", "<end_of_turn>", "<|end|>",
+    "</s>",       "<|eom_id|>",    "<EOT>"};
 
 Error Invalid(const std::string& what) {
   return Error(ErrorCode::kInvalidInput, "tokenizer: " + what,
@@ -28,8 +30,21 @@ Error Invalid(const std::string& what) {
 
 void CheckId(const std::optional<TokenId>& id, size_t vocabulary, const char* name) {
   if (id && (*id < 0 || static_cast<size_t>(*id) >= vocabulary)) {
-    throw Invalid(fmt::format("{} token {} is outside the vocabulary of {}", name, *id,
-                              vocabulary));
+    throw Invalid(
+        fmt::format("{} token {} is outside the vocabulary of {}", name, *id, vocabulary));
+  }
+}
+
+void CheckTokens(const std::vector<std::string>& tokens) {
+  std::unordered_map<std::string_view, size_t> places;
+  places.reserve(tokens.size());
+  for (size_t id = 0; id < tokens.size(); ++id) {
+    if (tokens[id].empty() || tokens[id].size() > kMaxTokenBytes) {
+      throw Invalid(fmt::format("token {} has {} bytes; 1 to {} are possible", id,
+                                tokens[id].size(), kMaxTokenBytes));
+    }
+    const auto [place, is_new] = places.emplace(tokens[id], id);
+    if (!is_new) throw Invalid(fmt::format("tokens {} and {} are the same", place->second, id));
   }
 }
 
@@ -44,75 +59,75 @@ void CheckData(const TokenizerData& data) {
   if (!data.scores.empty() && data.scores.size() != count) {
     throw Invalid(fmt::format("{} scores for {} tokens", data.scores.size(), count));
   }
+  CheckTokens(data.tokens);
   CheckId(data.bos, count, "beginning");
   CheckId(data.eos, count, "end");
   CheckId(data.eot, count, "end-of-turn");
+  CheckId(data.eom, count, "end-of-message");
   CheckId(data.unknown, count, "unknown");
 }
 
 }  // namespace
 
-Tokenizer::Tokenizer(const TokenizerData& data)
+Tokenizer::Tokenizer(const TokenizerData& data, std::vector<std::string> pieces,
+                     std::initializer_list<TokenType> special)
     : types_(data.types),
-      special_by_first_byte_(256),
+      pieces_(std::move(pieces)),
       bos_(data.bos),
       eos_(data.eos),
       add_bos_(data.add_bos && data.bos.has_value()),
       add_eos_(data.add_eos && data.eos.has_value()) {
   if (types_.empty()) types_.assign(data.tokens.size(), TokenType::kNormal);
-  for (size_t id = 0; id < data.tokens.size(); ++id) {
-    const bool user_defined = types_[id] == TokenType::kUserDefined;
-    if (!user_defined && types_[id] != TokenType::kControl) continue;
-    const std::string& text = data.tokens[id];
-    if (text.empty()) continue;
-    special_by_first_byte_[static_cast<uint8_t>(text.front())].push_back(
-        {text, static_cast<TokenId>(id), user_defined});
-    if (std::find(kEndNames.begin(), kEndNames.end(), text) != kEndNames.end()) {
+  special_ = std::make_unique<TokenMatcher>(MatcherOf(special));
+  FindEndsOfGeneration(data);
+}
+
+Tokenizer::~Tokenizer() = default;
+
+void Tokenizer::FindEndsOfGeneration(const TokenizerData& data) {
+  for (const std::optional<TokenId>& id : {data.eos, data.eot, data.eom}) {
+    if (id) end_of_generation_.push_back(*id);
+  }
+  for (size_t id = 0; id < types_.size(); ++id) {
+    if (types_[id] == TokenType::kControl &&
+        std::find(kEndNames.begin(), kEndNames.end(), pieces_[id]) != kEndNames.end()) {
       end_of_generation_.push_back(static_cast<TokenId>(id));
     }
   }
-  for (auto& specials : special_by_first_byte_) {
-    std::stable_sort(specials.begin(), specials.end(),
-                     [](const SpecialToken& a, const SpecialToken& b) {
-                       return a.text.size() > b.text.size();
-                     });
-  }
-  if (data.eos) end_of_generation_.push_back(*data.eos);
-  if (data.eot) end_of_generation_.push_back(*data.eot);
   std::sort(end_of_generation_.begin(), end_of_generation_.end());
 }
 
-const Tokenizer::SpecialToken* Tokenizer::SpecialAt(std::string_view text,
-                                                    bool parse_special) const {
-  for (const SpecialToken& special :
-       special_by_first_byte_[static_cast<uint8_t>(text.front())]) {
-    if ((parse_special || special.user_defined) && text.starts_with(special.text)) {
-      return &special;
+TokenMatcher Tokenizer::MatcherOf(std::initializer_list<TokenType> types) const {
+  std::vector<std::pair<std::string, TokenId>> tokens;
+  for (size_t id = 0; id < types_.size(); ++id) {
+    if (std::find(types.begin(), types.end(), types_[id]) != types.end()) {
+      tokens.emplace_back(pieces_[id], static_cast<TokenId>(id));
     }
   }
-  return nullptr;
+  return TokenMatcher(std::move(tokens));
 }
 
 std::vector<TokenId> Tokenizer::Encode(std::string_view text, const EncodeOptions& options) const {
+  if (text.size() > kMaxTextBytes) {
+    throw Error(
+        ErrorCode::kInvalidInput,
+        fmt::format("a text of {} bytes; at most {} can be tokenized", text.size(), kMaxTextBytes));
+  }
   std::vector<TokenId> out;
   if (options.add_special && add_bos_) out.push_back(*bos_);
-  size_t start = 0;
-  bool first = true;
-  for (size_t at = 0; at < text.size();) {
-    const SpecialToken* special = SpecialAt(text.substr(at), options.parse_special);
-    if (special == nullptr) {
-      ++at;
-      continue;
-    }
-    if (at > start) EncodePart(text.substr(start, at - start), first, &out);
-    out.push_back(special->id);
-    first = false;
-    at += special->text.size();
-    start = at;
+  const auto ordinary = [&](std::string_view part) { EncodeOrdinary(part, &out); };
+  if (options.parse_special) {
+    special_->Split(text, ordinary, [&](TokenId token) { out.push_back(token); });
+  } else if (!text.empty()) {
+    ordinary(text);
   }
-  if (start < text.size()) EncodePart(text.substr(start), first, &out);
   if (options.add_special && add_eos_) out.push_back(*eos_);
   return out;
+}
+
+std::string Tokenizer::Piece(TokenId token, bool show_special) const {
+  if (!Has(token) || (IsSpecial(token) && !show_special)) return "";
+  return piece(token);
 }
 
 std::string Tokenizer::Decode(const std::vector<TokenId>& tokens, bool show_special) const {
@@ -122,8 +137,7 @@ std::string Tokenizer::Decode(const std::vector<TokenId>& tokens, bool show_spec
 }
 
 bool Tokenizer::IsSpecial(TokenId token) const {
-  if (token < 0 || static_cast<size_t>(token) >= types_.size()) return false;
-  return type(token) == TokenType::kControl || type(token) == TokenType::kUnknown;
+  return Has(token) && (type(token) == TokenType::kControl || type(token) == TokenType::kUnknown);
 }
 
 bool Tokenizer::IsEndOfGeneration(TokenId token) const {
@@ -132,11 +146,11 @@ bool Tokenizer::IsEndOfGeneration(TokenId token) const {
 
 std::optional<TokenId> Tokenizer::Find(std::string_view text) const {
   if (text.empty()) return std::nullopt;
-  const SpecialToken* special = SpecialAt(text, true);
-  if (special != nullptr && special->text == text) return special->id;
-  const std::vector<TokenId> tokens = Encode(text, {});
-  if (tokens.size() == 1) return tokens.front();
-  return std::nullopt;
+  const std::optional<TokenMatcher::Match> special = special_->At(text, 0);
+  if (special && special->bytes == text.size()) return special->token;
+  const auto found = std::find(pieces_.begin(), pieces_.end(), text);
+  if (found == pieces_.end()) return std::nullopt;
+  return static_cast<TokenId>(found - pieces_.begin());
 }
 
 std::unique_ptr<Tokenizer> MakeTokenizer(const TokenizerData& data) {
@@ -155,8 +169,9 @@ TokenizerData ReadTokenizerData(const GgufFile& file) {
   data.tokens = file.Strings(prefix + "tokens");
   if (file.Has(prefix + "token_type")) {
     for (const int64_t type : file.Integers(prefix + "token_type")) {
-      if (type < 1 || type > 6) throw Invalid(fmt::format("token type {}", type));
-      data.types.push_back(static_cast<TokenType>(type));
+      if (type < 0 || type > 6) throw Invalid(fmt::format("token type {}", type));
+      // 0 is "undefined".
+      data.types.push_back(type == 0 ? TokenType::kNormal : static_cast<TokenType>(type));
     }
   }
   if (file.Has(prefix + "scores")) data.scores = file.Floats(prefix + "scores");
@@ -172,20 +187,24 @@ TokenizerData ReadTokenizerData(const GgufFile& file) {
   data.bos = id("bos_token_id");
   data.eos = id("eos_token_id");
   data.eot = id("eot_token_id");
+  data.eom = id("eom_token_id");
   data.unknown = id("unknown_token_id");
   const bool sentencepiece = data.model == "llama";
-  data.add_bos = file.BoolOr(prefix + "add_bos_token", sentencepiece);
+  // What llama.cpp takes for files that do not say.
+  const bool adds_bos = sentencepiece || data.pre == "llama-bpe";
+  data.add_bos = file.BoolOr(prefix + "add_bos_token", adds_bos);
   data.add_eos = file.BoolOr(prefix + "add_eos_token", false);
   data.add_space_prefix = file.BoolOr(prefix + "add_space_prefix", sentencepiece);
   return data;
 }
 
 uint64_t TokenizerBytes(const TokenizerData& data) {
-  // A string, its hash node and its table slot; a merge is a hash node.
-  constexpr uint64_t kPerToken = 160;
+  // A string, its type, its hash node and its table slot; a merge takes 16 bytes of a table that is
+  // at least a quarter and at most half full.
+  constexpr uint64_t kPerToken = 96;
   constexpr uint64_t kPerMerge = 64;
   uint64_t bytes = data.tokens.size() * kPerToken + data.merges.size() * kPerMerge;
-  for (const std::string& token : data.tokens) bytes += 2 * token.size();
+  for (const std::string& token : data.tokens) bytes += token.size();
   return bytes;
 }
 
