@@ -79,7 +79,7 @@ std::string ChartAxis::TickText(double tick) const {
     case AxisScale::kPowersOfTwo:
       return TokensText(tick);
     case AxisScale::kPowersOfTen:
-      return ValueText(tick);
+      return PowerOfTenText(static_cast<int>(std::lround(std::log10(tick))));
     case AxisScale::kLinear:
       break;
   }

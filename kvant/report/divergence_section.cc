@@ -66,7 +66,7 @@ void WritePositionTable(const Json& report, double bucket, HtmlWriter* page) {
     std::vector<TableCell> cells = {{name, "", ""}};
     for (const Json& range : ranges) {
       cells.push_back({ValueText(NumberAt(range, "mean_kld")),
-                       fmt::format("{}, n {}", PercentText(NumberAt(range, "same_top1")),
+                       fmt::format("{}, n {}", PercentText(NumberAt(range, "same_top1")),
                                    CountText(NumberAt(range, "positions"))),
                        ""});
     }
@@ -82,7 +82,7 @@ TableCell DecodeCheckCell(const Json& row) {
   const Json& check = Field(row, "decode_check");
   if (check.is_null()) return {"—", "not checked", ""};
   return {ValueText(NumberAt(check, "mean_kld_prefill_vs_decode")),
-          fmt::format("top-1 {}, n {}", PercentText(NumberAt(check, "same_top1")),
+          fmt::format("top-1 {}, n {}", PercentText(NumberAt(check, "same_top1")),
                       CountText(NumberAt(check, "positions"))),
           ""};
 }
@@ -93,7 +93,7 @@ std::vector<TableCell> DistributionRow(const Json& row) {
   return {
       {TextAt(row, "group", "unnamed"), "", ""},
       {CountText(NumberAt(row, "positions")),
-       fmt::format("in {} docs", CountText(NumberAt(row, "documents"))), ""},
+       fmt::format("in {} docs", CountText(NumberAt(row, "documents"))), ""},
       {ValueText(NumberAt(row, "mean_kld")),
        IntervalText(NumberAt(row, "mean_low"), NumberAt(row, "mean_high"), 0), ""},
       {ValueText(NumberAt(row, "median")), "", ""},
@@ -103,7 +103,7 @@ std::vector<TableCell> DistributionRow(const Json& row) {
       {PercentText(NumberAt(row, "same_top1")),
        PercentIntervalText(NumberAt(row, "same_top1_low"), NumberAt(row, "same_top1_high")), ""},
       {ValueText(NumberAt(row, "perplexity")),
-       "baseline " + ValueText(NumberAt(row, "perplexity_baseline")), ""},
+       "against " + ValueText(NumberAt(row, "perplexity_baseline")), ""},
       {CountText(non_finite), "", broken ? "alarm" : ""},
       DecodeCheckCell(row)};
 }
@@ -112,7 +112,9 @@ void WriteDistribution(const Json& report, double bucket, HtmlWriter* page) {
   Table table;
   table.caption = fmt::format(
       "KLD in nats from {}, over the second half of documents of {} tokens; 95 % intervals by "
-      "document.",
+      "document. Perplexity against the baseline's. Prefill against decode: KLD between the two "
+      "ways "
+      "to score the same tokens.",
       BaselineName(report), TokensText(bucket));
   table.columns = {"Group",
                    "Positions",
@@ -121,10 +123,10 @@ void WriteDistribution(const Json& report, double bucket, HtmlWriter* page) {
                    "99 %",
                    "99.9 %",
                    "Max",
-                   "Same top-1",
+                   "Same top-1 token",
                    "Perplexity",
-                   "NaN or infinite logits",
-                   "Re-scored token by token, KLD"};
+                   "NaN or ∞ logits",
+                   "Prefill against decode"};
   for (const Json* group : GroupsInOrder(report)) {
     const Json& row = RowFor(report, "divergence", TextAt(*group, "name"), bucket);
     if (!row.is_null()) table.rows.push_back(DistributionRow(row));

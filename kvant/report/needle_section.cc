@@ -40,22 +40,22 @@ TableCell HeatCell(const Json& row, bool blind) {
   const auto difference = NumberAt(row, "difference");
   if (!difference) return {"—", "not measured", ""};
   return {PointsText(difference),
-          fmt::format("{} / {}, n {}", PercentText(NumberAt(row, "score")),
+          fmt::format("{} / {}, n {}", PercentText(NumberAt(row, "score")),
                       PercentText(NumberAt(row, "baseline_score")), CountText(NumberAt(row, "n"))),
           blind ? "blind" : ShadeOf(*difference)};
 }
 
-TableCell PooledCell(const Json& row) {
+TableCell PooledCell(const Json& row, bool blind) {
   const auto difference = NumberAt(row, "difference");
   if (!difference) return {"—", "not measured", ""};
   const auto low = NumberAt(row, "low");
   const auto high = NumberAt(row, "high");
   const std::string interval =
-      low && high ? fmt::format("[{}, {}], ", PointsText(low), PointsText(high)) : "";
+      low && high ? fmt::format("[{}, {}], ", PointsText(low), PointsText(high)) : "";
   return {PointsText(difference),
-          fmt::format("{}n {} in {} haystacks, p {}", interval, CountText(NumberAt(row, "n")),
+          fmt::format("{}n {} in {} haystacks, p {}", interval, CountText(NumberAt(row, "n")),
                       CountText(NumberAt(row, "haystacks")), ValueText(NumberAt(row, "p_value"))),
-          ""};
+          blind ? "blind" : ""};
 }
 
 std::vector<std::string> Columns(const Json& report, const std::string& group,
@@ -83,7 +83,8 @@ void WriteHeatMap(const Json& report, const std::string& group, HtmlWriter* page
   }
   std::vector<TableCell> pooled = {{"All depths", "", ""}};
   for (const double bucket : buckets) {
-    pooled.push_back(PooledCell(RowFor(report, "needle_cells", group, bucket)));
+    pooled.push_back(
+        PooledCell(RowFor(report, "needle_cells", group, bucket), Blind(report, group, bucket)));
   }
   table.rows.push_back(pooled);
   WriteTable(table, page);

@@ -22,6 +22,7 @@ std::string Superscript(int exponent) {
   return out;
 }
 
+// "2.2×10⁻⁵"
 std::string Scientific(double magnitude) {
   const std::string text = fmt::format("{:.1e}", magnitude);
   const size_t e = text.find('e');
@@ -34,8 +35,14 @@ std::string ValueText(std::optional<double> value) {
   if (!value) return kAbsent;
   const double magnitude = std::fabs(*value);
   if (magnitude == 0) return "0";
+  if (std::isinf(magnitude)) return WithSign(*value, "∞");
   const bool plain = magnitude >= 1e-3 && magnitude < 1e4;
   return WithSign(*value, plain ? fmt::format("{:.3g}", magnitude) : Scientific(magnitude));
+}
+
+std::string PowerOfTenText(int exponent) {
+  if (exponent >= -3 && exponent < 4) return ValueText(std::pow(10.0, exponent));
+  return "10" + Superscript(exponent);
 }
 
 std::string CountText(std::optional<double> value) {
@@ -49,9 +56,10 @@ std::string CountText(std::optional<double> value) {
 std::string PercentText(std::optional<double> share) {
   if (!share) return kAbsent;
   const double percent = 100 * *share;
-  if (std::fabs(percent) >= 1e6) return ValueText(percent) + " %";
-  const bool near_whole = percent > 99 && percent < 100;
-  return WithSign(percent, fmt::format("{:.{}f} %", std::fabs(percent), near_whole ? 2 : 1));
+  if (std::fabs(percent) >= 1e6) return ValueText(percent) + " %";
+  const bool whole = std::fabs(percent - std::round(percent)) < 1e-9;
+  const int decimals = whole ? 0 : percent > 99 && percent < 100 ? 2 : 1;
+  return WithSign(percent, fmt::format("{:.{}f} %", std::fabs(percent), decimals));
 }
 
 std::string PointsText(std::optional<double> difference) {
@@ -90,14 +98,14 @@ std::string MillisecondsText(std::optional<double> milliseconds) {
 
 std::string IntervalText(std::optional<double> low, std::optional<double> high, double least) {
   if (!low || !high) return "";
-  return fmt::format("[{}, {}]", ValueText(std::max(*low, least)),
+  return fmt::format("[{}, {}]", ValueText(std::max(*low, least)),
                      ValueText(std::max(*high, least)));
 }
 
 std::string PercentIntervalText(std::optional<double> low, std::optional<double> high) {
   if (!low || !high) return "";
-  return fmt::format("[{}, {}]", PercentText(std::clamp(*low, 0.0, 1.0)),
-                     PercentText(std::clamp(*high, 0.0, 1.0)));
+  return fmt::format("[{:.1f}, {:.1f}]", 100 * std::clamp(*low, 0.0, 1.0),
+                     100 * std::clamp(*high, 0.0, 1.0));
 }
 
 std::optional<double> Ratio(std::optional<double> a, std::optional<double> b) {

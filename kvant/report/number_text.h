@@ -1,4 +1,5 @@
-// Numbers as the page prints them. An absent number prints as "—".
+// Numbers as the page prints them. An absent number prints as "—". Where a space must not break a
+// line it is U+00A0.
 #pragma once
 
 #include <optional>
@@ -8,9 +9,11 @@ namespace kvant {
 
 // "0.0123", "2.2×10⁻⁵": three or two significant digits.
 std::string ValueText(std::optional<double> value);
+// "0.01", "10⁻⁵"
+std::string PowerOfTenText(int exponent);
 // "12,345"; without decimals.
 std::string CountText(std::optional<double> value);
-// "99.85 %" of a share in 0…1.
+// "94.2 %", "99.85 %", "100 %" of a share in 0…1.
 std::string PercentText(std::optional<double> share);
 // "+2.5", "−40.0", "0.0": percentage points of a difference of shares.
 std::string PointsText(std::optional<double> difference);
@@ -25,7 +28,7 @@ std::string MillisecondsText(std::optional<double> milliseconds);
 // "[0.001, 0.002]", or "" if an end is absent. An end below `least`, which the quantity cannot
 // reach, prints as `least`.
 std::string IntervalText(std::optional<double> low, std::optional<double> high, double least);
-// The same for shares, within 0…100 %.
+// The same for shares, as percentages within 0…100: "[97.3, 100.0]".
 std::string PercentIntervalText(std::optional<double> low, std::optional<double> high);
 // a ÷ b, absent if b is zero or either is absent.
 std::optional<double> Ratio(std::optional<double> a, std::optional<double> b);

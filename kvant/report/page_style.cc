@@ -60,17 +60,24 @@ small, .soft { color: var(--soft); font-size: 0.85rem; }
 table { border-collapse: collapse; font-size: 0.875rem; font-variant-numeric: tabular-nums; }
 caption { text-align: left; padding: 0.5rem 0.6rem; color: var(--soft); position: sticky;
   left: 0; max-width: calc(100vw - 2.2rem); }
-th, td { padding: 0.3rem 0.6rem; text-align: right; vertical-align: top; white-space: nowrap;
+th, td { padding: 0.3rem 0.5rem; text-align: right; vertical-align: top; white-space: nowrap;
   border-top: 1px solid var(--line); }
 thead th { background: var(--panel); white-space: normal; vertical-align: bottom;
   min-width: 4.5rem; line-height: 1.25; }
 th:first-child, .words td { text-align: left; }
-tbody th { font-weight: 600; white-space: normal; min-width: 7rem; overflow-wrap: anywhere; }
+tbody th { font-weight: 600; white-space: normal; min-width: 9rem; overflow-wrap: anywhere; }
+tbody th, thead th:first-child { position: sticky; left: 0; background: var(--page); }
+thead th:first-child { background: var(--panel); }
 .words td { white-space: normal; overflow-wrap: anywhere; min-width: 10rem; }
-td small, th small { display: block; font-weight: 400; font-size: 0.78rem; }
+td small, th small { display: block; font-weight: 400; font-size: 0.78rem; white-space: normal;
+  max-width: 10.5rem; margin-left: auto; }
+th small { margin-left: 0; }
+@media (max-width: 30rem) {
+  tbody th { min-width: 7.5rem; font-size: 0.8rem; }
+}
 details { margin: 0.5rem 0; }
 summary { cursor: pointer; color: var(--soft); padding: 0.25rem 0; }
-figure { margin: 1rem 0; max-width: 40rem; }
+figure { margin: 1rem 0; max-width: 34rem; }
 figcaption { font-weight: 600; font-size: 0.95rem; margin-bottom: 0.4rem;
   overflow-wrap: anywhere; }
 svg { display: block; width: 100%; height: auto; overflow: visible; }
@@ -101,7 +108,10 @@ rect { fill: var(--tone); }
 .legend svg { width: 28px; flex: none; }
 .maps { display: flex; flex-wrap: wrap; gap: 0 1.25rem; }
 .maps .scroll { margin: 0.4rem 0; }
-.maps td { text-align: center; min-width: 5.5rem; }
+.maps td, .maps thead th { text-align: center; min-width: 5.5rem; max-width: 9rem; }
+.maps td small { margin: 0 auto; max-width: 8.5rem; }
+.maps tbody th { min-width: 5.5rem; }
+.maps th:first-child { text-align: left; }
 .loss1 { background: var(--loss1); } .loss2 { background: var(--loss2); }
 .loss3 { background: var(--loss3); } .gain1 { background: var(--gain1); }
 .gain2 { background: var(--gain2); }

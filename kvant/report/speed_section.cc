@@ -18,33 +18,34 @@ struct SpeedMeasure {
   const char* rows;    // field of a speed row
   const char* length;  // field of its points
   const char* title;
+  const char* chart_title;
   const char* x_label;
   const char* caption;
-  bool log_x;
 };
 
-constexpr SpeedMeasure kTpot = {"tpot",
-                                "context",
-                                "Time per output token by context depth",
-                                "tokens in the cache before the step",
-                                "Milliseconds per output token, one stream, by tokens already in "
-                                "the cache; 95 % intervals.",
-                                false};
-constexpr SpeedMeasure kTtft = {"ttft",
-                                "tokens",
-                                "Time to first token by prompt length",
-                                "prompt tokens",
-                                "Milliseconds to the first token, one stream, by prompt tokens.",
-                                false};
-
-std::string Milliseconds(std::optional<double> value) { return ValueText(value); }
+constexpr SpeedMeasure kTpot = {
+    "tpot",
+    "context",
+    "Time per output token by context depth",
+    "Milliseconds per output token, by tokens in the cache",
+    "tokens in the cache before the step",
+    "Milliseconds per output token, one stream, by tokens already in "
+    "the cache; 95 % intervals.",
+};
+constexpr SpeedMeasure kTtft = {
+    "ttft",
+    "tokens",
+    "Time to first token by prompt length",
+    "Milliseconds to the first token, by prompt tokens",
+    "prompt tokens",
+    "Milliseconds to the first token, one stream, by prompt tokens.",
+};
 
 void WriteChart(const Json& report, const SpeedMeasure& measure, HtmlWriter* page) {
   LineChart chart;
-  chart.title = measure.title;
+  chart.title = measure.chart_title;
   chart.x_label = measure.x_label;
   chart.y_label = "milliseconds";
-  chart.log_x = measure.log_x;
   chart.description = "One line per group; the table below holds the numbers. ";
   for (const Json* group : GroupsInOrder(report)) {
     const std::string name = TextAt(*group, "name");
@@ -78,7 +79,7 @@ std::set<double> Lengths(const Json& report, const SpeedMeasure& measure) {
 TableCell SpeedCell(const Json& row, const SpeedMeasure& measure, double length) {
   for (const Json& point : RowsAt(row, measure.rows)) {
     if (NumberAt(point, measure.length) != length) continue;
-    return {Milliseconds(NumberAt(point, "ms")),
+    return {ValueText(NumberAt(point, "ms")),
             IntervalText(NumberAt(point, "low"), NumberAt(point, "high"), 0), ""};
   }
   return {"—", "not measured", ""};

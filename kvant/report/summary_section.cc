@@ -39,7 +39,7 @@ TableCell TopOneCell(const Json& row) {
   if (!NumberAt(row, "same_top1")) return {"—", "not measured", ""};
   return {
       PercentText(NumberAt(row, "same_top1")),
-      fmt::format("n {} in {} docs", CountText(NumberAt(row, "positions")), CountText(documents)),
+      fmt::format("n {} in {} docs", CountText(NumberAt(row, "positions")), CountText(documents)),
       ""};
 }
 
@@ -47,7 +47,7 @@ TableCell NeedleSummary(const Json& row) {
   if (!NumberAt(row, "score")) return {"—", "not measured", ""};
   const bool blind = FlagAt(row, "discriminative") == false;
   return {PercentText(NumberAt(row, "score")),
-          fmt::format("baseline {}, n {}{}", PercentText(NumberAt(row, "baseline_score")),
+          fmt::format("baseline {}, n {}{}", PercentText(NumberAt(row, "baseline_score")),
                       CountText(NumberAt(row, "n")), blind ? ", cannot discriminate" : ""),
           blind ? "blind" : ""};
 }

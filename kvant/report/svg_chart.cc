@@ -14,10 +14,10 @@ namespace {
 constexpr double kLargestDrawn = 1e15;
 
 // The plot's rectangle in the viewBox, in user units.
-constexpr double kWidth = 480;
+constexpr double kWidth = 400;
 constexpr double kHeight = 300;
-constexpr double kLeft = 62;
-constexpr double kRight = 470;
+constexpr double kLeft = 52;
+constexpr double kRight = 392;
 constexpr double kTop = 24;
 constexpr double kBottom = 252;
 
@@ -157,11 +157,11 @@ void WriteLegend(const LineChart& chart, HtmlWriter* page) {
 }
 
 constexpr double kBarRow = 40;  // name above, bar below
-constexpr double kBarWidth = 360;
+constexpr double kBarWidth = 300;
 
 // `scale`: user units per unit of value.
 void WriteBar(const ChartBar& bar, double top, double scale, HtmlWriter* page) {
-  constexpr size_t kNameCharacters = 60;
+  constexpr size_t kNameCharacters = 50;
   const auto length = [&](double value) {
     return std::isfinite(value) && value > 0 ? std::min(kBarWidth, value * scale) : 0.0;
   };
