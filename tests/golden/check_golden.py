@@ -21,11 +21,12 @@ def summarize(path):
         records = prompt.positions
         known = records[records["next_id"] >= 0]
         margin = records["top_log_prob"][:, 0] - records["top_log_prob"][:, 1]
+        hits = np.mean(known["top_id"][:, 0] == known["next_id"])
         outside = np.exp(records["rest_log_prob"].astype(np.float64))
         print(f"  {len(prompt.tokens)} tokens, {len(records)} positions "
               f"{records['position'][0]}…{records['position'][-1]}; "
               f"perplexity {np.exp(-known['next_log_prob'].mean()):.3f}; "
-              f"top-1 is the next token at {np.mean(known['top_id'][:, 0] == known['next_id']):.1%}; "
+              f"top-1 is the next token at {hits:.1%}; "
               f"margin of top-1 below 0.05 at {np.sum(margin < 0.05)}, below 0.5 at "
               f"{np.sum(margin < 0.5)}; mean probability outside the top {outside.mean():.4f}")
     return golden
@@ -45,8 +46,8 @@ def recompute(golden, model_path):
         kld = golden_file.divergence(records, logits)
         margin = records["top_log_prob"][:, 0] - records["top_log_prob"][:, 1]
         same = log_probs.argmax(axis=1) == records["top_id"][:, 0]
-        print(f"  again in numpy, float64, {len(prompt.tokens)} tokens: log-probabilities differ by "
-              f"at most {difference.max():.2e}, on average {difference.mean():.2e}; KLD mean "
+        print(f"  again in numpy, float64, {len(prompt.tokens)} tokens: log-probabilities differ "
+              f"by at most {difference.max():.2e}, on average {difference.mean():.2e}; KLD mean "
               f"{kld.mean():.2e}, max {kld.max():.2e}; top-1 differs at {np.sum(~same)}, "
               f"where the margin exceeds 0.05 at {np.sum(~same & (margin > 0.05))}", flush=True)
 

@@ -34,7 +34,8 @@ PROMPTS = [
 
 
 def kept_positions(num_tokens, step):
-    return sorted(set(range(0, num_tokens, step)) | set(range(max(0, num_tokens - TAIL), num_tokens)))
+    tail = range(max(0, num_tokens - TAIL), num_tokens)
+    return sorted(set(range(0, num_tokens, step)) | set(tail))
 
 
 def cut_prompts(model_path, text_folder):
