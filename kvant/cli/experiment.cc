@@ -192,16 +192,23 @@ void PrintSummary(const ExperimentFlags& flags, const Json& report) {
   std::printf("report: %s/report.html, %s/report.json\n", flags.out.c_str(), flags.out.c_str());
 }
 
-void PrintNextStep(const ExperimentFlags& flags, const Json& report, const Preflight& preflight) {
+// The options of the standard preset in place of this run's sizes.
+ExperimentConfig StandardConfig(const ExperimentFlags& flags, ExperimentConfig config) {
+  config.preset = "standard";
+  config.sizes = PresetSizes(config.preset);
+  if (!flags.buckets.empty()) config.sizes.buckets = ParseBuckets(flags.buckets);
+  return config;
+}
+
+void PrintNextStep(const ExperimentFlags& flags, const Json& report, double standard_seconds) {
   const std::string candidate = report["config"]["candidate"].get<std::string>();
   for (const Json& row : report["verdicts"]) {
     if (row["group"] != candidate || row["verdict"] != "inconclusive") continue;
     for (const Json& line : row["would_decide"]) {
       std::printf("would decide: %s\n", line.get<std::string>().c_str());
     }
-    constexpr double kStandardOverQuick = 60;
     std::printf("run this to decide (about %.0f minutes here):\n  %s --preset standard --out %s\n",
-                preflight.estimated_seconds * kStandardOverQuick / 60 + 1, flags.command.c_str(),
+                standard_seconds / 60 + 1, flags.command.c_str(),
                 (flags.out + "-standard").c_str());
   }
 }
@@ -247,7 +254,9 @@ int RunCommand(const ExperimentFlags& flags) {
     std::printf("%s\n", report.dump(1).c_str());
   } else {
     PrintSummary(flags, report);
-    PrintNextStep(flags, report, preflight);
+    PrintNextStep(flags, report,
+                  EstimateSeconds(StandardConfig(flags, config), engine.model().geometry,
+                                  preflight.tokens_per_second));
   }
   return VerdictExitCode(VerdictOf(report, report["config"]["candidate"].get<std::string>()));
 }
@@ -257,9 +266,14 @@ std::string CommandLine(const CLI::App* command) {
   std::string line = "kvant experiment";
   for (const CLI::Option* option : command->get_options()) {
     if (option->count() == 0 || option->get_name() == "--help") continue;
-    if (option->get_name() == "--out" || option->get_name() == "--preset") continue;
-    line += " " + option->get_name();
-    if (option->get_type_size() == 0) continue;
+    // What the next run replaces: its folder and its sizes.
+    const std::string name = option->get_name();
+    if (name == "--out" || name == "--preset" || name == "--documents" || name == "--haystacks" ||
+        name == "--time-budget") {
+      continue;
+    }
+    line += " " + name;
+    if (option->get_items_expected_max() == 0) continue;  // a flag
     for (const std::string& value : option->results()) line += " " + value;
   }
   return line;

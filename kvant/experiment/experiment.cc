@@ -316,11 +316,8 @@ Preflight CheckExperiment(const ExperimentConfig& config, Engine* engine) {
   }
   preflight.total_tokens = TotalWork(config, engine->model().geometry);
   preflight.tokens_per_second = MeasureTokensPerSecond(engine);
-  // Logits of every scored position and attention over long contexts cost about a third more than
-  // the probe's bare prefill.
-  constexpr double kOverhead = 1.35;
   preflight.estimated_seconds =
-      kOverhead * static_cast<double>(preflight.total_tokens) / preflight.tokens_per_second;
+      EstimateSeconds(config, engine->model().geometry, preflight.tokens_per_second);
   for (const ExperimentGroup& group : config.groups) {
     preflight.lines.push_back(
         fmt::format("group {:<16} {} ({})", group.name, group.plan, GroupRoleName(group.role)));
@@ -333,6 +330,14 @@ Preflight CheckExperiment(const ExperimentConfig& config, Engine* engine) {
       fmt::join(buckets, ", "), config.sizes.documents, config.sizes.haystacks,
       preflight.total_tokens, preflight.tokens_per_second, preflight.estimated_seconds));
   return preflight;
+}
+
+double EstimateSeconds(const ExperimentConfig& config, const KvGeometry& geometry,
+                       double tokens_per_second) {
+  // Logits of every scored position and attention over long contexts cost about a third more than
+  // the probe's bare prefill.
+  constexpr double kOverhead = 1.35;
+  return kOverhead * static_cast<double>(TotalWork(config, geometry)) / tokens_per_second;
 }
 
 double FitTimeBudget(double budget_seconds, ExperimentConfig* config, Engine* engine) {

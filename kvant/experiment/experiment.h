@@ -40,6 +40,10 @@ struct Preflight {
 };
 Preflight CheckExperiment(const ExperimentConfig& config, Engine* engine);
 
+// How long a run takes at a measured speed.
+double EstimateSeconds(const ExperimentConfig& config, const KvGeometry& geometry,
+                       double tokens_per_second);
+
 // Scales documents, haystacks and free runs so that the estimate fits the budget; at least one of
 // each stays. Returns the estimate.
 double FitTimeBudget(double budget_seconds, ExperimentConfig* config, Engine* engine);

@@ -9,6 +9,7 @@
 
 #include "kvant/core/error.h"
 #include "kvant/kernel/dequantize.h"
+#include "kvant/model/gguf/gguf_cursor.h"
 
 namespace kvant {
 
@@ -216,10 +217,10 @@ ModelConfig ReadModelConfig(const GgufFile& file) {
   const bool known = config.architecture == "llama" || config.architecture == "qwen2" ||
                      config.architecture == "qwen3" || config.architecture == "gemma3";
   if (!known) {
-    throw Unsupported(file, fmt::format("architecture '{}'", config.architecture),
+    throw Unsupported(file, fmt::format("architecture '{}'", Printable(config.architecture)),
                       fmt::format("supported: {}", kSupportedArchitectures));
   }
-  config.name = file.StringOr("general.name", config.architecture);
+  config.name = Printable(file.StringOr("general.name", config.architecture));
   const Metadata metadata(file, config.architecture);
   config.num_layers = metadata.Size("block_count", kMaxLayers);
   config.hidden = metadata.Size("embedding_length", kMaxWidth);
