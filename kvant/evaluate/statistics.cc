@@ -26,9 +26,8 @@ double BetaFraction(double a, double b, double x) {
   double result = d;
   for (int m = 1; m < 500; ++m) {
     for (const bool even : {true, false}) {
-      const double numerator =
-          even ? m * (b - m) * x / ((a + 2 * m - 1) * (a + 2 * m))
-               : -(a + m) * (a + b + m) * x / ((a + 2 * m) * (a + 2 * m + 1));
+      const double numerator = even ? m * (b - m) * x / ((a + 2 * m - 1) * (a + 2 * m))
+                                    : -(a + m) * (a + b + m) * x / ((a + 2 * m) * (a + 2 * m + 1));
       d = 1 + numerator * d;
       d = 1 / (std::fabs(d) < kTiny ? kTiny : d);
       c = 1 + numerator / c;
@@ -64,13 +63,13 @@ double BetaQuantile(double a, double b, double probability) {
 // Clopper-Pearson bounds, one-sided, each with error `alpha`.
 double ProportionUpper(uint64_t successes, uint64_t trials, double alpha) {
   if (successes == trials) return 1;
-  return BetaQuantile(static_cast<double>(successes) + 1,
-                      static_cast<double>(trials - successes), 1 - alpha);
+  return BetaQuantile(static_cast<double>(successes) + 1, static_cast<double>(trials - successes),
+                      1 - alpha);
 }
 double ProportionLower(uint64_t successes, uint64_t trials, double alpha) {
   if (successes == 0) return 0;
-  return BetaQuantile(static_cast<double>(successes),
-                      static_cast<double>(trials - successes) + 1, alpha);
+  return BetaQuantile(static_cast<double>(successes), static_cast<double>(trials - successes) + 1,
+                      alpha);
 }
 
 constexpr int kResamples = 2000;

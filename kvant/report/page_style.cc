@@ -119,6 +119,7 @@ rect { fill: var(--tone); }
 .blind { background: repeating-linear-gradient(135deg, transparent 0 6px, var(--line) 6px 7px); }
 .alarm { color: var(--stop); font-weight: 700; }
 @media print {
+  .blind { background: none; font-style: italic; }
   :root { color-scheme: light; }
   body { max-width: none; padding: 0; font-size: 0.8rem; }
   .scroll { overflow: visible; border: 0; width: auto; }
