@@ -14,7 +14,8 @@ TableCell CountCell(const Json& counts, const char* key) {
   const auto count = NumberAt(counts, key);
   const auto share = Ratio(count, NumberAt(counts, "values"));
   const bool some = count && *count > 0;
-  return {CountText(count), some && share ? PercentText(share) : "", some ? "alarm" : ""};
+  return {CountText(count), some && share ? ValueText(100 * *share) + " %" : "",
+          some ? "alarm" : ""};
 }
 
 void WriteTotals(const Json& report, HtmlWriter* page) {

@@ -22,6 +22,12 @@ std::string Superscript(int exponent) {
   return out;
 }
 
+std::string WithCommas(double magnitude) {
+  std::string digits = fmt::format("{:.0f}", magnitude);
+  for (size_t at = digits.size(); at > 3; at -= 3) digits.insert(at - 3, ",");
+  return digits;
+}
+
 // "2.2×10⁻⁵"
 std::string Scientific(double magnitude) {
   const std::string text = fmt::format("{:.1e}", magnitude);
@@ -36,8 +42,9 @@ std::string ValueText(std::optional<double> value) {
   const double magnitude = std::fabs(*value);
   if (magnitude == 0) return "0";
   if (std::isinf(magnitude)) return WithSign(*value, "∞");
-  const bool plain = magnitude >= 1e-3 && magnitude < 1e4;
-  return WithSign(*value, plain ? fmt::format("{:.3g}", magnitude) : Scientific(magnitude));
+  if (magnitude < 1e-3 || magnitude >= 1e6) return WithSign(*value, Scientific(magnitude));
+  const bool whole = magnitude >= 999.5;
+  return WithSign(*value, whole ? WithCommas(magnitude) : fmt::format("{:.3g}", magnitude));
 }
 
 std::string PowerOfTenText(int exponent) {
@@ -48,9 +55,7 @@ std::string PowerOfTenText(int exponent) {
 std::string CountText(std::optional<double> value) {
   if (!value) return kAbsent;
   if (std::fabs(*value) >= 1e15) return ValueText(value);
-  std::string digits = fmt::format("{:.0f}", std::fabs(*value));
-  for (size_t at = digits.size(); at > 3; at -= 3) digits.insert(at - 3, ",");
-  return WithSign(*value, digits);
+  return WithSign(*value, WithCommas(std::fabs(*value)));
 }
 
 std::string PercentText(std::optional<double> share) {

@@ -7,7 +7,7 @@
 
 namespace kvant {
 
-// "0.0123", "2.2×10⁻⁵": three or two significant digits.
+// "0.0123", "27,413", "2.2×10⁻⁵": two significant digits or more.
 std::string ValueText(std::optional<double> value);
 // "0.01", "10⁻⁵"
 std::string PowerOfTenText(int exponent);

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
+
 namespace kvant {
 namespace {
 
@@ -17,6 +19,9 @@ TEST(NumberText, AbsentIsADash) {
 TEST(NumberText, Values) {
   EXPECT_EQ(ValueText(0), "0");
   EXPECT_EQ(ValueText(0.01234), "0.0123");
+  EXPECT_EQ(ValueText(999.7), "1,000");
+  EXPECT_EQ(ValueText(27413.4), "27,413");
+  EXPECT_EQ(ValueText(INFINITY), "∞");
   EXPECT_EQ(ValueText(2.22e-5), "2.2×10⁻⁵");
   EXPECT_EQ(ValueText(-4.5e12), "−4.5×10¹²");
   EXPECT_EQ(PowerOfTenText(-2), "0.01");

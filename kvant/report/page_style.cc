@@ -124,6 +124,8 @@ rect { fill: var(--tone); }
   body { max-width: none; padding: 0; font-size: 0.8rem; }
   .scroll { overflow: visible; border: 0; width: auto; }
   table { font-size: 0.68rem; }
+  td small, th small { font-size: 0.62rem; }
+  caption, tbody th, thead th:first-child { position: static; }
   th, td { padding: 0.15rem 0.3rem; }
   thead th, tbody th, .words td { min-width: 0; }
   figure, .verdict, tr { break-inside: avoid; }

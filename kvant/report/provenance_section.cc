@@ -26,9 +26,8 @@ void WriteCalibration(const Json& report, HtmlWriter* page) {
   page->Open("section");
   page->Element("h2", "Did calibration make a difference?");
   page->Open("p");
-  page->Element("strong", TextAt(effect, "verdict", "not measured"));
-  const std::string text = TextAt(effect, "text");
-  if (!text.empty()) page->Text(": " + text);
+  page->Element("strong", TextAt(effect, "verdict", "not measured") + ".");
+  page->Text(TextAt(effect, "text"));
   page->Close();
   page->Close();
 }
