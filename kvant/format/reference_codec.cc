@@ -15,10 +15,19 @@ namespace {
 // The values of one scale group, by their index in [tokens, head_dim].
 using Group = std::vector<size_t>;
 
+// A code stands for offset + scale * code.
 struct AffineMap {
   double scale = 1;
   double offset = 0;
 };
+
+// How a scale group is read back, and how it is written: the same map but for packed scales.
+struct GroupMap {
+  AffineMap read;
+  AffineMap write;
+};
+
+GroupMap Same(const AffineMap& map) { return {map, map}; }
 
 bool IsInteger(Codec codec) {
   return codec == Codec::kInt8 || codec == Codec::kInt4 || codec == Codec::kInt2;
@@ -26,22 +35,21 @@ bool IsInteger(Codec codec) {
 
 double RoundHalfAway(double x) { return std::round(x); }
 
-// The largest fp16 value that is not above x, saturating.
+constexpr double kLargestFp16 = 65504.0;
+
+double Fp16Nearest(double x) {
+  const double kept = std::clamp(x, -kLargestFp16, kLargestFp16);
+  return FloatFromFp16(Fp16FromFloat(static_cast<float>(kept)));
+}
+
+// The largest fp16 value that is not above x, saturating: the nearest one or its lower neighbour.
 double Fp16NotAbove(double x) {
-  const double clamped = std::clamp(x, -65504.0, 65504.0);
-  double best = -65504.0;
-  // Nearest fp16 and its lower neighbour: one of them is the answer.
-  const uint16_t nearest = Fp16FromFloat(static_cast<float>(clamped));
-  for (int step = -2; step <= 2; ++step) {
-    const uint16_t magnitude = nearest & 0x7FFFU;
-    const int moved = static_cast<int>(magnitude) + step;
-    if (moved < 0 || moved > 0x7BFF) continue;
-    for (const uint16_t sign : {uint16_t{0}, uint16_t{0x8000}}) {
-      const double value = FloatFromFp16(static_cast<uint16_t>(moved | sign));
-      if (value <= clamped && value > best) best = value;
-    }
-  }
-  return best;
+  const double kept = std::clamp(x, -kLargestFp16, kLargestFp16);
+  uint16_t bits = Fp16FromFloat(static_cast<float>(kept));
+  if (FloatFromFp16(bits) <= kept) return FloatFromFp16(bits);
+  if ((bits & 0x7FFFU) == 0) return FloatFromFp16(0x8001U);  // below zero: smallest negative
+  bits = static_cast<uint16_t>((bits & 0x8000U) != 0 ? bits + 1 : bits - 1);
+  return FloatFromFp16(bits);
 }
 double Fp16NotBelow(double x) { return -Fp16NotAbove(-x); }
 
@@ -61,8 +69,7 @@ void RemoveMean(std::vector<double>* values, QuantizedMatrix* matrix) {
   for (uint32_t d = 0; d < matrix->head_dim; ++d) {
     double sum = 0;
     for (uint32_t t = 0; t < matrix->tokens; ++t) sum += (*values)[t * matrix->head_dim + d];
-    const double mean = std::clamp(sum / matrix->tokens, -65504.0, 65504.0);
-    matrix->mean[d] = FloatFromFp16(Fp16FromFloat(static_cast<float>(mean)));
+    matrix->mean[d] = Fp16Nearest(sum / matrix->tokens);
     for (uint32_t t = 0; t < matrix->tokens; ++t) {
       (*values)[t * matrix->head_dim + d] -= matrix->mean[d];
     }
@@ -90,8 +97,8 @@ void Rotate(std::vector<double>* values, uint32_t head_dim, bool inverse) {
   }
 }
 
-// Which values share a scale: every token and channel of one head here, since a tensor's or
-// head's scale is one number for the whole matrix.
+// Which values share a scale. For a tensor's or head's scale that is the whole matrix, which holds
+// one head.
 std::vector<Group> GroupsOf(const StreamFormat& stream, uint32_t tokens, uint32_t head_dim) {
   std::vector<Group> groups;
   const auto add = [&](uint32_t t0, uint32_t t1, uint32_t d0, uint32_t d1) {
@@ -129,7 +136,21 @@ double Levels(Codec codec) { return static_cast<double>((1U << CodecBits(codec))
 double LowestCode(Codec codec) { return -(Levels(codec) + 1) / 2; }
 double HighestCode(Codec codec) { return (Levels(codec) + 1) / 2 - 1; }
 
-AffineMap AffineFromRange(const StreamFormat& stream, double low, double high) {
+// vLLM's int4_per_token_head: an integer zero point within the codes, which takes the low four
+// mantissa bits of the fp32 scale. Codes are made with the scale before, and read with the scale
+// after these bits are cleared, as vLLM's writer and reader do.
+GroupMap PackedFromRange(double low, double high, double levels) {
+  const auto scale = static_cast<float>(std::max((high - low) / levels, 1e-6));
+  const double zero = std::clamp(RoundHalfAway(-low / scale), 0.0, levels);
+  uint32_t bits = 0;
+  std::memcpy(&bits, &scale, sizeof(bits));
+  bits &= ~15U;
+  float kept = 0;
+  std::memcpy(&kept, &bits, sizeof(kept));
+  return {{kept, -zero * kept}, {scale, -zero * scale}};
+}
+
+GroupMap AffineFromRange(const StreamFormat& stream, double low, double high) {
   const double levels = Levels(stream.codec);
   if (stream.clip < 1) {
     const double centre = (low + high) / 2;
@@ -137,56 +158,49 @@ AffineMap AffineFromRange(const StreamFormat& stream, double low, double high) {
     low = centre - half;
     high = centre + half;
   }
-  AffineMap map;
-  switch (stream.scale_storage) {
-    case ScaleStorage::kFp16:
-      map.offset = Fp16NotAbove(low);
-      map.scale = Fp16NotBelow((high - map.offset) / levels);
-      break;
-    case ScaleStorage::kFp32:
-      map.offset = static_cast<float>(low);
-      map.scale = static_cast<float>((high - low) / levels);
-      break;
-    case ScaleStorage::kFp32Packed: {
-      const auto scale = static_cast<float>(std::max((high - low) / levels, 1e-6));
-      const double zero = std::clamp(RoundHalfAway(-low / scale), 0.0, levels);
-      // The zero point takes the scale's low four mantissa bits.
-      uint32_t bits = 0;
-      std::memcpy(&bits, &scale, sizeof(bits));
-      bits &= ~15U;
-      float kept = 0;
-      std::memcpy(&kept, &bits, sizeof(kept));
-      map.scale = kept;
-      map.offset = -zero * map.scale;
-      break;
-    }
+  if (stream.scale_storage == ScaleStorage::kFp32Packed) {
+    return PackedFromRange(low, high, levels);
   }
-  return map;
+  AffineMap map;
+  if (stream.scale_storage == ScaleStorage::kFp32) {
+    map.offset = static_cast<float>(low);
+    map.scale = static_cast<float>((high - low) / levels);
+  } else {
+    map.offset = Fp16NotAbove(low);
+    map.scale = Fp16NotBelow((high - map.offset) / levels);
+  }
+  return Same(map);
 }
 
-AffineMap SymmetricFromExtreme(const StreamFormat& stream, double extreme) {
-  AffineMap map;
-  const double magnitude = std::fabs(extreme) * static_cast<double>(stream.clip);
+// The largest value that a symmetric format's codes reach at a scale of 1.
+double HighestValue(Codec codec) {
+  if (codec == Codec::kFp8E4m3) return kFp8E4m3Max;
+  if (codec == Codec::kFp8E5m2) return kFp8E5m2Max;
+  return HighestCode(codec);
+}
+
+// Between the two largest codes: 416 and 448, 49,152 and 57,344.
+double LargestFp8Step(Codec codec) { return codec == Codec::kFp8E4m3 ? 32 : 8192; }
+
+GroupMap SymmetricFromExtreme(const StreamFormat& stream, double extreme) {
+  const double kept = extreme * static_cast<double>(stream.clip);
   if (stream.granularity == Granularity::kGroup && stream.codec == Codec::kInt4) {
-    // q4_0: the value of largest magnitude becomes code -8 exactly.
-    map.scale = FloatFromFp16(Fp16FromFloat(static_cast<float>(
-        std::clamp(extreme * static_cast<double>(stream.clip) / -8, -65504.0, 65504.0))));
-    return map;
+    // q4_0: the value of largest magnitude gets the lowest code, so the scale carries its sign.
+    const double scale = kept / LowestCode(stream.codec);
+    return Same({stream.scale_storage == ScaleStorage::kFp16 ? Fp16Nearest(scale)
+                                                             : static_cast<float>(scale),
+                 0});
   }
-  const double top = stream.codec == Codec::kFp8E4m3   ? kFp8E4m3Max
-                     : stream.codec == Codec::kFp8E5m2 ? kFp8E5m2Max
-                                                       : HighestCode(stream.codec);
-  map.scale = stream.scale_storage == ScaleStorage::kFp16
-                  ? Fp16NotBelow(magnitude / top)
-                  : static_cast<float>(std::max(magnitude / top, 1e-6));
-  return map;
+  const double scale = std::fabs(kept) / HighestValue(stream.codec);
+  if (stream.scale_storage == ScaleStorage::kFp16) return Same({Fp16NotBelow(scale), 0});
+  return Same({static_cast<float>(std::max(scale, 1e-6)), 0});
 }
 
-AffineMap MapOf(const StreamFormat& stream, const std::vector<double>& values, const Group& group,
-                std::span<const float> static_scale, uint32_t head_dim) {
-  if (stream.source == ScaleSource::kUnit) return {};
+GroupMap MapOf(const StreamFormat& stream, const std::vector<double>& values, const Group& group,
+               std::span<const float> static_scale, uint32_t head_dim) {
+  if (stream.source == ScaleSource::kUnit) return Same({});
   if (stream.source == ScaleSource::kStatic) {
-    return {static_scale[static_scale.size() == 1 ? 0 : group.front() % head_dim], 0};
+    return Same({static_scale[static_scale.size() == 1 ? 0 : group.front() % head_dim], 0});
   }
   double low = values[group.front()];
   double high = low;
@@ -200,11 +214,15 @@ AffineMap MapOf(const StreamFormat& stream, const std::vector<double>& values, c
                            : SymmetricFromExtreme(stream, extreme);
 }
 
-void CountOutside(const StreamFormat& stream, bool outside, QuantizeCounts* counts) {
-  if (!outside) return;
-  if (stream.source == ScaleSource::kDynamic) {
-    counts->clipped += stream.clip < 1 ? 1 : 0;
-  } else {
+// Counts a value that lies `excess` steps of its code beyond the last one. A dynamic scale is made
+// to hold all values within a step (q4_0 has no code for +8), unless it clips or cannot be stored.
+void CountOutside(const StreamFormat& stream, double excess, QuantizeCounts* counts) {
+  if (excess <= 0) return;
+  if (stream.source != ScaleSource::kDynamic) {
+    ++counts->saturated;
+  } else if (stream.clip < 1) {
+    ++counts->clipped;
+  } else if (excess > 1) {
     ++counts->saturated;
   }
 }
@@ -213,16 +231,16 @@ int32_t CodeOf(const StreamFormat& stream, double value, const AffineMap& map,
                QuantizeCounts* counts) {
   const double scaled = map.scale == 0 ? 0 : (value - map.offset) / map.scale;
   if (!IsInteger(stream.codec)) {
-    const bool e4m3 = stream.codec == Codec::kFp8E4m3;
-    CountOutside(stream, std::fabs(scaled) > (e4m3 ? kFp8E4m3Max : kFp8E5m2Max), counts);
+    const double excess = std::fabs(scaled) - HighestValue(stream.codec);
+    CountOutside(stream, excess / LargestFp8Step(stream.codec), counts);
     const auto x = static_cast<float>(scaled);
-    return e4m3 ? Fp8E4m3FromFloat(x) : Fp8E5m2FromFloat(x);
+    return stream.codec == Codec::kFp8E4m3 ? Fp8E4m3FromFloat(x) : Fp8E5m2FromFloat(x);
   }
   const double low = stream.zero_point ? 0 : LowestCode(stream.codec);
   const double high = stream.zero_point ? Levels(stream.codec) : HighestCode(stream.codec);
   const double code = RoundHalfAway(scaled);
-  CountOutside(stream, code < low || code > high, counts);
   const double kept = std::clamp(code, low, high);
+  CountOutside(stream, std::fabs(code - kept), counts);
   // Symmetric codes below 8 bits are stored unsigned.
   const double shift = stream.zero_point || stream.codec == Codec::kInt8 ? 0 : -low;
   return static_cast<int32_t>(kept + shift);
@@ -241,10 +259,13 @@ double ValueOfCode(const StreamFormat& stream, int32_t code) {
   return shifted ? code + LowestCode(stream.codec) : code;
 }
 
-int32_t WideCode(Codec codec, double value) {
+int32_t WideCode(Codec codec, double value, QuantizeCounts* counts) {
   const auto x = static_cast<float>(value);
   if (codec == Codec::kBf16) return Bf16FromFloat(x);
-  if (codec == Codec::kFp16) return Fp16FromFloat(std::clamp(x, -65504.0F, 65504.0F));
+  if (codec == Codec::kFp16) {
+    if (std::fabs(value) > kLargestFp16) ++counts->saturated;
+    return Fp16FromFloat(static_cast<float>(std::clamp(value, -kLargestFp16, kLargestFp16)));
+  }
   int32_t bits = 0;
   std::memcpy(&bits, &x, sizeof(bits));
   return bits;
@@ -274,18 +295,19 @@ QuantizedMatrix QuantizeReference(const StreamFormat& stream, std::span<const fl
   matrix.offset.assign(input.size(), 0.0);
   std::vector<double> values = MakeFinite(input, &matrix.counts);
   if (!IsQuantized(stream.codec)) {
-    for (size_t i = 0; i < values.size(); ++i) matrix.codes[i] = WideCode(stream.codec, values[i]);
+    for (size_t i = 0; i < values.size(); ++i) {
+      matrix.codes[i] = WideCode(stream.codec, values[i], &matrix.counts);
+    }
     return matrix;
   }
   if (stream.centering == Centering::kBlockMean) RemoveMean(&values, &matrix);
   if (stream.hadamard) Rotate(&values, head_dim, false);
   for (const Group& group : GroupsOf(stream, tokens, head_dim)) {
-    // A static scale per channel is looked up by channel, not by group of values.
-    const AffineMap map = MapOf(stream, values, group, static_scale, head_dim);
+    const GroupMap map = MapOf(stream, values, group, static_scale, head_dim);
     for (const size_t i : group) {
-      matrix.scale[i] = map.scale;
-      matrix.offset[i] = map.offset;
-      matrix.codes[i] = CodeOf(stream, values[i], map, &matrix.counts);
+      matrix.scale[i] = map.read.scale;
+      matrix.offset[i] = map.read.offset;
+      matrix.codes[i] = CodeOf(stream, values[i], map.write, &matrix.counts);
     }
   }
   return matrix;

@@ -13,7 +13,10 @@ namespace kvant {
 // Values met while quantizing that a format cannot hold as they are.
 struct QuantizeCounts {
   uint64_t values = 0;
-  uint64_t saturated = 0;   // finite, beyond the format's range at a unit or static scale
+  // Finite, beyond the format's range at a unit or static scale; at a dynamic scale, more than a
+  // step beyond it: the scale or offset overflows fp16, or vLLM's packed zero point ends at 0
+  // or 15.
+  uint64_t saturated = 0;
   uint64_t clipped = 0;     // outside the kept range of `clip`
   uint64_t non_finite = 0;  // NaN (stored as 0), infinite or beyond kLargestUsable
 };
