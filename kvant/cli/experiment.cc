@@ -36,8 +36,7 @@ struct ExperimentFlags {
   double time_budget_s = 0;
   std::string layer_sensitivity;
   uint64_t seed = 1;
-  bool no_needles = false;
-  bool no_speed = false;
+  std::string tasks;
   bool no_control = false;
   bool dry_run = false;
   bool json = false;
@@ -135,8 +134,7 @@ ExperimentConfig MakeConfig(const ExperimentFlags& flags, const KvGeometry& geom
   config.texts = ReadTexts(flags.text);
   config.scale_file = flags.scales;
   config.layer_sensitivity = flags.layer_sensitivity;
-  config.needles = !flags.no_needles;
-  config.measure_speed = !flags.no_speed;
+  if (!flags.tasks.empty()) config.tasks = ParseTasks(flags.tasks);
   config.seed = flags.seed;
   config.out = flags.out;
   config.command = flags.command;
@@ -307,8 +305,8 @@ void AddExperimentCommand(CLI::App* app, CommandBody* body) {
                       "quantize one layer of this group at a time");
   command->add_option("--seed", flags->seed, "of haystacks and intervals");
   command->add_option("-o,--out", flags->out, "folder of results and report");
-  command->add_flag("--no-needles", flags->no_needles, "no retrieval");
-  command->add_flag("--no-speed", flags->no_speed, "no TTFT and TPOT");
+  command->add_option("--tasks", flags->tasks,
+                      "what to measure (default all): divergence,needles,free_run,speed");
   command->add_flag("--no-control", flags->no_control,
                     "no negative control: the verdict is canary at best");
   command->add_flag("--dry-run", flags->dry_run, "only the preflight");

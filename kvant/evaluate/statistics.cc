@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <numeric>
+#include <utility>
 
 #include "kvant/core/error.h"
 #include "kvant/core/random.h"
@@ -49,27 +50,24 @@ double IncompleteBeta(double a, double b, double x) {
                                    : 1 - front * BetaFraction(b, a, 1 - x) / b;
 }
 
-// The p with I_p(a, b) = probability.
-double BetaQuantile(double a, double b, double probability) {
-  double low = 0;
-  double high = 1;
-  for (int i = 0; i < 100; ++i) {
-    const double middle = (low + high) / 2;
-    (IncompleteBeta(a, b, middle) < probability ? low : high) = middle;
-  }
-  return (low + high) / 2;
-}
+// The boldest stake loses everything on a value of 1 and refutes a claim m soonest when nothing is
+// lost; most of the capital is on it, the rest is spread over smaller stakes.
+constexpr double kBoldShare = 0.75;
+constexpr int kStakes = 20;
 
-// Clopper-Pearson bounds, one-sided, each with error `alpha`.
-double ProportionUpper(uint64_t successes, uint64_t trials, double alpha) {
-  if (successes == trials) return 1;
-  return BetaQuantile(static_cast<double>(successes) + 1, static_cast<double>(trials - successes),
-                      1 - alpha);
-}
-double ProportionLower(uint64_t successes, uint64_t trials, double alpha) {
-  if (successes == 0) return 0;
-  return BetaQuantile(static_cast<double>(successes), static_cast<double>(trials - successes) + 1,
-                      alpha);
+// Capital of a bettor against "the mean is at least claim".
+double CapitalAgainst(double claim, const std::vector<double>& values) {
+  double capital = 0;
+  for (int stake = 1; stake <= kStakes; ++stake) {
+    const double share =
+        stake == kStakes ? kBoldShare : (1 - kBoldShare) / static_cast<double>(kStakes - 1);
+    // 1 / (1 - claim) is the largest stake that cannot go below zero.
+    const double bet = static_cast<double>(stake) / kStakes / (1 - claim);
+    double log_growth = 0;
+    for (const double value : values) log_growth += std::log1p(bet * (claim - value));
+    capital += share * std::exp(log_growth);
+  }
+  return capital;
 }
 
 constexpr int kResamples = 2000;
@@ -154,12 +152,16 @@ Interval WilsonInterval(uint64_t successes, uint64_t trials, double confidence) 
   return {std::max(0.0, centre - half), std::min(1.0, centre + half)};
 }
 
-double LossUpperBound(uint64_t lost, uint64_t won, uint64_t units, double confidence) {
-  KVANT_CHECK(units > 0 && lost + won <= units);
-  const double alpha = 1 - confidence;
-  // Without wins the lower bound of P(won) is 0 whatever its share of the error.
-  if (won == 0) return ProportionUpper(lost, units, alpha);
-  return ProportionUpper(lost, units, alpha / 2) - ProportionLower(won, units, alpha / 2);
+double MeanUpperBound(const std::vector<double>& values, double confidence) {
+  KVANT_CHECK(!values.empty() && confidence > 0 && confidence < 1);
+  // The capital grows with the claim.
+  double low = -1;
+  double high = 1;
+  for (int i = 0; i < 40; ++i) {
+    const double claim = (low + high) / 2;
+    (CapitalAgainst(claim, values) < 1 / (1 - confidence) ? low : high) = claim;
+  }
+  return high;
 }
 
 std::vector<bool> HolmReject(const std::vector<double>& p_values, double alpha) {
@@ -177,7 +179,18 @@ std::vector<bool> HolmReject(const std::vector<double>& p_values, double alpha) 
 
 uint64_t UnitsToClear(double margin, double confidence) {
   KVANT_CHECK(margin > 0 && margin < 1);
-  return static_cast<uint64_t>(std::ceil(std::log(1 - confidence) / std::log1p(-margin)));
+  constexpr uint64_t kMost = 100'000;
+  uint64_t low = 0;  // too few
+  uint64_t high = 1;
+  const auto clears = [&](uint64_t n) {
+    return MeanUpperBound(std::vector<double>(n, 0.0), confidence) <= margin;
+  };
+  while (high < kMost && !clears(high)) low = std::exchange(high, 2 * high);
+  while (high - low > 1) {
+    const uint64_t middle = (low + high) / 2;
+    (clears(middle) ? high : low) = middle;
+  }
+  return high;
 }
 
 double StudentQuantile(double confidence, uint64_t degrees) {

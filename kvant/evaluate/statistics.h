@@ -43,15 +43,22 @@ double McNemarLoss(uint64_t lost, uint64_t won);
 // Wilson interval of a proportion.
 Interval WilsonInterval(uint64_t successes, uint64_t trials, double confidence);
 
-// Paired outcomes of independent units: upper bound, at one-sided `confidence`, of the loss
-// P(lost) - P(won). Conservative: the Clopper-Pearson upper bound of P(lost) at half the error,
-// minus the lower bound of P(won) at the other half. Exact for any number of units.
-double LossUpperBound(uint64_t lost, uint64_t won, uint64_t units, double confidence);
+// Upper bound, at one-sided `confidence`, of the mean of independent values in [-1, 1], whatever
+// their distribution and however few: the loss of a haystack is the share of its questions that the
+// baseline answers and the candidate does not, less the share the other way round.
+//
+// A bettor against "the mean is at least m" stakes a share of the capital on every value; the
+// expected capital never exceeds 1 if the claim holds, so by Markov's inequality a claim whose
+// capital reaches 1 / (1 - confidence) is refuted. The bound is the least claim so refuted. Stakes
+// are fixed and mixed, hence the order of the values does not matter.
+// Source: Waudby-Smith and Ramdas, "Estimating means of bounded random variables by betting"
+// (2024). REQUIRES: at least one value, each in [-1, 1].
+double MeanUpperBound(const std::vector<double>& values, double confidence);
 
 // Holm's step-down: which hypotheses are rejected at level alpha, in the order given.
 std::vector<bool> HolmReject(const std::vector<double>& p_values, double alpha);
 
-// The fewest units n for which no discordant pair at all bounds the loss below `margin`.
+// The fewest values, all of them zero, whose MeanUpperBound is at most `margin`.
 uint64_t UnitsToClear(double margin, double confidence);
 
 // Student's t quantile (two-sided confidence), by bisection on the incomplete beta function.

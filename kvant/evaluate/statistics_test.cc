@@ -35,13 +35,25 @@ TEST(Statistics, WilsonMatchesStatsmodels) {
   EXPECT_NEAR(interval.high, 0.9433178485, 1e-5);
 }
 
-TEST(Statistics, LossBoundIsClopperPearson) {
-  // No loss in 59: the rule of three, 1 - 0.05^(1/59).
-  EXPECT_NEAR(LossUpperBound(0, 0, 59, 0.95), 1 - std::pow(0.05, 1.0 / 59), 1e-9);
-  EXPECT_EQ(UnitsToClear(0.05, 0.95), 59U);
-  EXPECT_NEAR(LossUpperBound(2, 0, 20, 0.95), 0.2826195, 1e-5);  // beta.ppf(0.95, 3, 18)
-  EXPECT_GT(LossUpperBound(1, 0, 10, 0.95), LossUpperBound(0, 0, 10, 0.95));
-  EXPECT_LT(LossUpperBound(1, 5, 50, 0.95), LossUpperBound(1, 0, 50, 0.95));
+TEST(Statistics, MeanBoundFallsWithNumbersAndRisesWithLosses) {
+  const auto bound = [](uint64_t losses, double loss, uint64_t n) {
+    std::vector<double> values(n, 0.0);
+    for (uint64_t i = 0; i < losses; ++i) values[i] = loss;
+    return MeanUpperBound(values, 0.95);
+  };
+  // Nothing lost: close to the rule of three, 1 - 0.05^(1/n), and never below it.
+  for (const uint64_t n : {1U, 5U, 59U, 500U}) {
+    const double exact = 1 - std::pow(0.05, 1.0 / static_cast<double>(n));
+    EXPECT_GE(bound(0, 0, n), exact) << n;
+    EXPECT_LE(bound(0, 0, n), 1.12 * exact) << n;
+  }
+  EXPECT_EQ(UnitsToClear(0.05, 0.95), 63U);
+  EXPECT_GT(bound(0, 0, 62), 0.05);
+  EXPECT_LE(bound(0, 0, 63), 0.05);
+  EXPECT_GT(bound(1, 1, 50), bound(1, 0.2, 50));
+  EXPECT_GT(bound(1, 0.2, 50), bound(0, 0, 50));
+  EXPECT_LT(bound(5, -0.2, 50), bound(0, 0, 50));
+  EXPECT_GE(bound(20, 1, 20), 1 - 1e-6) << "everything lost";
 }
 
 TEST(Statistics, HolmIsStatsmodels) {
@@ -50,26 +62,32 @@ TEST(Statistics, HolmIsStatsmodels) {
   EXPECT_EQ(HolmReject({0.2}, 0.05), (std::vector<bool>{false}));
 }
 
-// The chance that a loss exactly at the margin is cleared must stay below 5 %.
+// The chance that a mean loss exactly at the margin is cleared must stay below 5 %, whether it
+// comes as few haystacks lost whole or as single answers with wins between them.
 TEST(Statistics, ALossAtTheMarginIsClearedAtMostOnceInTwenty) {
+  struct Case {
+    double lost_share, loss, won_share, win;
+  };
   Random random(3);
-  constexpr int kRuns = 4000;
-  for (const uint64_t units : {20U, 59U, 100U, 300U}) {
-    int cleared = 0;
-    for (int run = 0; run < kRuns; ++run) {
-      uint64_t lost = 0;
-      uint64_t won = 0;
-      for (uint64_t i = 0; i < units; ++i) {
-        const double draw = random.Uniform();
-        if (draw < 0.07) {
-          ++lost;
-        } else if (draw < 0.09) {
-          ++won;  // P(lost) - P(won) = 0.05
+  constexpr int kRuns = 400;
+  for (const Case& c : {Case{0.05, 1, 0, 0}, Case{0.25, 0.2, 0, 0}, Case{0.5, 0.2, 0.25, 0.2},
+                        Case{0.07, 1, 0.02, 1}}) {
+    for (const uint64_t units : {20U, 64U, 200U}) {
+      int cleared = 0;
+      for (int run = 0; run < kRuns; ++run) {
+        std::vector<double> losses(units, 0.0);
+        for (double& loss : losses) {
+          const double draw = random.Uniform();
+          if (draw < c.lost_share) {
+            loss = c.loss;
+          } else if (draw < c.lost_share + c.won_share) {
+            loss = -c.win;
+          }
         }
+        cleared += MeanUpperBound(losses, 0.95) <= 0.05 ? 1 : 0;
       }
-      cleared += LossUpperBound(lost, won, units, 0.95) <= 0.05 ? 1 : 0;
+      EXPECT_LE(cleared, 0.05 * kRuns + 3 * std::sqrt(0.05 * 0.95 * kRuns)) << units;
     }
-    EXPECT_LE(cleared, 0.05 * kRuns + 3 * std::sqrt(0.05 * 0.95 * kRuns)) << units;
   }
 }
 

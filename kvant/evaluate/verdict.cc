@@ -80,8 +80,7 @@ Finding JudgeDivergence(const DivergenceCell& cell, const VerdictRules& rules) {
 Finding JudgeNeedles(const NeedleCell& cell, const VerdictRules& rules, bool loss_significant) {
   Finding finding;
   finding.cell = CellName("needles", cell.bucket);
-  const double bound = LossUpperBound(cell.haystacks_lost, cell.haystacks_won, cell.haystacks,
-                                      rules.needle_confidence);
+  const double bound = MeanUpperBound(cell.losses, rules.needle_confidence);
   finding.reason = fmt::format(
       "{}: {} of {} right, baseline {}; {} haystacks lost, {} won of {}: loss at most {:.0f} "
       "points at {:.0f} % confidence",
@@ -222,10 +221,11 @@ std::vector<std::string> DescribeRules(const VerdictRules& r) {
       fmt::format("Divergence vetoes when the lower end of the interval is above {:g} nats, or any "
                   "logit is NaN or infinite.",
                   r.bad_kld),
-      fmt::format("Needles clear a bucket when the share of haystacks lost is at most {:g} points "
-                  "at {:g} % confidence (Clopper-Pearson); they veto on a significant loss (exact "
-                  "McNemar over haystacks, Holm over buckets, alpha {:g}).",
-                  100 * r.needle_margin, 100 * r.needle_confidence, r.alpha),
+      fmt::format(
+          "Needles clear a bucket when at most {:g} points of the answers are lost at {:g} % "
+          "confidence (betting bound over haystacks); they veto on a significant loss "
+          "(exact McNemar over haystacks, Holm over buckets, alpha {:g}).",
+          100 * r.needle_margin, 100 * r.needle_confidence, r.alpha),
       fmt::format("A bucket in which the baseline answers fewer than {:g} % of the questions "
                   "decides nothing.",
                   100 * r.discriminative_score),

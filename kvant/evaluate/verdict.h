@@ -60,6 +60,8 @@ struct NeedleCell {
   // questions, are independent.
   uint64_t haystacks_lost = 0;
   uint64_t haystacks_won = 0;
+  // Per haystack: (baseline's right answers - candidate's) / questions, in [-1, 1].
+  std::vector<double> losses;
   double baseline_score() const;
   double candidate_score() const;
 };

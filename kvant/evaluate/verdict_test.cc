@@ -28,6 +28,9 @@ NeedleCell Needles(uint64_t haystacks, uint64_t lost, uint64_t won) {
   cell.candidate_right = cell.baseline_right - lost + won;
   cell.haystacks_lost = lost;
   cell.haystacks_won = won;
+  cell.losses.assign(haystacks, 0);
+  for (uint64_t i = 0; i < lost; ++i) cell.losses[i] = 0.2;
+  for (uint64_t i = lost; i < lost + won; ++i) cell.losses[i] = -0.2;
   return cell;
 }
 

@@ -68,8 +68,7 @@ Json ConfigJson(const ExperimentConfig& config, const Engine& engine, const Text
           {"calibration_length", s.calibration_length},
           {"scale_file", config.scale_file},
           {"layer_sensitivity", config.layer_sensitivity},
-          {"needles", config.needles},
-          {"speed", config.measure_speed},
+          {"tasks", TaskNames(config.tasks)},
           {"calibration_sha256", text.CalibrationDigest()},
           {"evaluation_sha256", text.EvaluationDigest()},
           {"calibration_tokens", text.calibration_tokens()},
@@ -208,9 +207,11 @@ void StoreMemory(const RunContext& context) {
 }
 
 uint64_t TotalWork(const ExperimentConfig& config, const KvGeometry& geometry) {
-  uint64_t work = DivergenceWork(config) + FreeRunWork(config);
-  if (config.needles) work += NeedleWork(config);
-  if (config.measure_speed) work += SpeedWork(config);
+  uint64_t work = 0;
+  if (config.tasks.divergence) work += DivergenceWork(config);
+  if (config.tasks.needles) work += NeedleWork(config);
+  if (config.tasks.free_run) work += FreeRunWork(config);
+  if (config.tasks.speed) work += SpeedWork(config);
   if (!config.layer_sensitivity.empty()) {
     work += 2 * config.sizes.buckets.front() * geometry.num_layers;
   }
@@ -291,10 +292,10 @@ int64_t RunExperiment(const ExperimentConfig& config, Engine* engine, Store* sto
     context.groups.push_back({group, plan});
     StoreGroup(context, context.groups.back());
   }
-  RunDivergence(context);
-  if (config.needles) RunNeedles(context);
-  RunFreeRuns(context);
-  if (config.measure_speed) RunSpeed(context);
+  if (config.tasks.divergence) RunDivergence(context);
+  if (config.tasks.needles) RunNeedles(context);
+  if (config.tasks.free_run) RunFreeRuns(context);
+  if (config.tasks.speed) RunSpeed(context);
   if (!config.layer_sensitivity.empty()) RunLayerSensitivity(context, config.layer_sensitivity);
   StoreMemory(context);
   store->FinishRun(context.run);

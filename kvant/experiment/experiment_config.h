@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "kvant/core/json.h"
@@ -31,6 +32,17 @@ struct ExperimentSizes {
   uint64_t calibration_length = 0;  // 0: the longest bucket
 };
 
+// What is measured.
+struct ExperimentTasks {
+  bool divergence = true;
+  bool needles = true;
+  bool free_run = true;
+  bool speed = true;
+};
+// "divergence,needles". Throws Error{kUsage} for a name that is none and for none at all.
+ExperimentTasks ParseTasks(std::string_view text);
+std::vector<std::string> TaskNames(const ExperimentTasks& tasks);
+
 struct ExperimentConfig {
   std::string preset = "quick";
   std::vector<ExperimentGroup> groups;  // the baseline first
@@ -38,8 +50,7 @@ struct ExperimentConfig {
   std::vector<std::string> texts;  // contents
   std::string scale_file;          // empty: static groups are calibrated in the run
   std::string layer_sensitivity;   // name of a group, or empty
-  bool measure_speed = true;
-  bool needles = true;
+  ExperimentTasks tasks;
   uint64_t seed = 1;
   std::filesystem::path out;
   std::string command;  // as the user typed it, for the report

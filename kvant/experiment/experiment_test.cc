@@ -36,8 +36,8 @@ ExperimentConfig SmallConfig(const std::filesystem::path& out) {
                    {"fp8", "fp8_e4m3:static", GroupRole::kGroup},
                    {"int8", "int8", GroupRole::kCandidate}};
   config.texts = {RandomText(6000)};
-  config.needles = false;
-  config.measure_speed = false;
+  config.tasks.needles = false;
+  config.tasks.speed = false;
   config.out = out;
   return config;
 }

@@ -58,7 +58,6 @@ Request FreeRunRequest(const RunContext& context, PlanId plan, const std::vector
   request.plan = plan;
   request.prompt = window;
   request.max_new_tokens = static_cast<uint32_t>(context.config.sizes.free_run_tokens);
-  request.ignore_end_of_text = true;
   request.reuse_prefix = false;
   return request;
 }
@@ -169,6 +168,7 @@ void RunFreeRuns(const RunContext& context) {
         sample.payload = {{"prompt", i},
                           {"tokens", runs[i].tokens},
                           {"agreement", AgreementLength(baseline[i].tokens, runs[i].tokens)},
+                          {"baseline_tokens", baseline[i].tokens.size()},
                           {"period", repetition.period},
                           {"copies", repetition.copies},
                           {"finish", FinishReasonName(runs[i].finish)}};

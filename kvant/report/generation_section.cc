@@ -21,7 +21,7 @@ void WriteGenerationSection(const Json& report, HtmlWriter* page) {
                    "Agreement, median",
                    "Ended in a loop",
                    "Baseline in a loop",
-                   "Cut off"};
+                   "Ended early"};
   for (const Json* group : GroupsInOrder(report)) {
     const std::string name = TextAt(*group, "name");
     const Json& row = RowFor(report, "free_run", name);

@@ -182,19 +182,25 @@ NeedleCell CompareNeedles(uint64_t bucket, const std::vector<Json>& baseline,
   NeedleCell cell;
   cell.bucket = bucket;
   const auto expected = Answers(baseline);
-  std::map<uint64_t, int64_t> difference;
+  struct Haystack {
+    double lost = 0;  // answers, net
+    double questions = 0;
+  };
+  std::map<uint64_t, Haystack> haystacks;
   for (const auto& [question, right] : Answers(candidate)) {
     const auto it = expected.find(question);
     if (it == expected.end()) continue;
     ++cell.questions;
     cell.candidate_right += right ? 1 : 0;
     cell.baseline_right += it->second ? 1 : 0;
-    difference[question.first] += (right ? 1 : 0) - (it->second ? 1 : 0);
+    haystacks[question.first].lost += (it->second ? 1 : 0) - (right ? 1 : 0);
+    haystacks[question.first].questions += 1;
   }
-  cell.haystacks = difference.size();
-  for (const auto& [haystack, change] : difference) {
-    cell.haystacks_lost += change < 0 ? 1 : 0;
-    cell.haystacks_won += change > 0 ? 1 : 0;
+  cell.haystacks = haystacks.size();
+  for (const auto& [index, haystack] : haystacks) {
+    cell.haystacks_lost += haystack.lost > 0 ? 1 : 0;
+    cell.haystacks_won += haystack.lost < 0 ? 1 : 0;
+    cell.losses.push_back(haystack.lost / haystack.questions);
   }
   return cell;
 }
@@ -211,26 +217,30 @@ std::vector<NeedleCell> NeedleCells(const RunSamples& samples, const std::string
   return cells;
 }
 
+std::vector<double> Negated(std::vector<double> values) {
+  for (double& value : values) value = -value;
+  return values;
+}
+
 Json NeedleCellsJson(const RunSamples& samples, const VerdictRules& rules) {
   Json rows = Json::array();
   for (const GroupInfo& group : samples.groups) {
     for (const NeedleCell& c : NeedleCells(samples, group.name)) {
       if (c.questions == 0) continue;
       const double difference = c.candidate_score() - c.baseline_score();
-      rows.push_back(
-          {{"group", group.name},
-           {"bucket", c.bucket},
-           {"n", c.questions},
-           {"haystacks", c.haystacks},
-           {"haystacks_lost", c.haystacks_lost},
-           {"haystacks_won", c.haystacks_won},
-           {"score", c.candidate_score()},
-           {"baseline_score", c.baseline_score()},
-           {"difference", difference},
-           {"low", -LossUpperBound(c.haystacks_lost, c.haystacks_won, c.haystacks, 0.975)},
-           {"high", LossUpperBound(c.haystacks_won, c.haystacks_lost, c.haystacks, 0.975)},
-           {"discriminative", c.baseline_score() >= rules.discriminative_score},
-           {"p_value", McNemarLoss(c.haystacks_lost, c.haystacks_won)}});
+      rows.push_back({{"group", group.name},
+                      {"bucket", c.bucket},
+                      {"n", c.questions},
+                      {"haystacks", c.haystacks},
+                      {"haystacks_lost", c.haystacks_lost},
+                      {"haystacks_won", c.haystacks_won},
+                      {"score", c.candidate_score()},
+                      {"baseline_score", c.baseline_score()},
+                      {"difference", difference},
+                      {"low", -MeanUpperBound(c.losses, 0.975)},
+                      {"high", MeanUpperBound(Negated(c.losses), 0.975)},
+                      {"discriminative", c.baseline_score() >= rules.discriminative_score},
+                      {"p_value", McNemarLoss(c.haystacks_lost, c.haystacks_won)}});
     }
   }
   return rows;
@@ -281,6 +291,15 @@ uint64_t Repeating(const std::vector<Json>& runs) {
   }));
 }
 
+// Outputs that end by themselves before the baseline's does.
+double TruncatedShare(const std::vector<Json>& runs) {
+  const auto truncated = std::count_if(runs.begin(), runs.end(), [](const Json& run) {
+    return run.at("finish") == "stop" &&
+           run.at("tokens").size() < run.at("baseline_tokens").get<size_t>();
+  });
+  return static_cast<double>(truncated) / static_cast<double>(runs.size());
+}
+
 Json FreeRunJson(const RunSamples& samples) {
   Json rows = Json::array();
   const auto baseline = samples.free_runs.find(samples.baseline);
@@ -307,7 +326,7 @@ Json FreeRunJson(const RunSamples& samples) {
          {"baseline_repetition", baseline == samples.free_runs.end()
                                      ? Json(nullptr)
                                      : Json(static_cast<double>(Repeating(baseline->second)) / n)},
-         {"truncated", nullptr}});
+         {"truncated", TruncatedShare(it->second)}});
   }
   return rows;
 }
@@ -431,7 +450,25 @@ Json VerdictsJson(const RunSamples& samples, const VerdictRules& rules,
   return rows;
 }
 
-// Per document mean KLD of two groups, paired.
+constexpr double kEffectAlpha = 0.05;
+
+double MeanKld(const StoredSample& sample, uint64_t bucket) {
+  return SecondHalf({ReadDocument(sample)}, bucket).mean_kld;
+}
+
+// From the buckets in which a difference was found.
+const char* EffectVerdict(const std::vector<bool>& significant, const std::vector<bool>& better) {
+  bool any_better = false;
+  bool any_worse = false;
+  for (size_t i = 0; i < significant.size(); ++i) {
+    if (significant[i]) (better[i] ? any_better : any_worse) = true;
+  }
+  if (any_better && any_worse) return "better in some buckets, worse in others";
+  return any_better ? "better" : any_worse ? "worse" : "no difference seen";
+}
+
+// Mean KLD of two groups, paired. Documents of different buckets share text, so the test is within
+// each bucket, and Holm's over all of them.
 Json CalibrationEffect(const RunSamples& samples) {
   std::string unit;
   std::string calibrated;
@@ -448,31 +485,29 @@ Json CalibrationEffect(const RunSamples& samples) {
     return {{"verdict", "not measured"},
             {"text", "needs a group at unit scale and a calibrated one"}};
   }
-  uint64_t better = 0;
-  uint64_t worse = 0;
-  double unit_sum = 0;
-  double calibrated_sum = 0;
+  std::string text = fmt::format("{} against {}, mean KLD", calibrated, unit);
+  std::vector<double> p_values;
+  std::vector<bool> better;
   for (const auto& [bucket, stored] : u->second) {
     const auto other = c->second.find(bucket);
     if (other == c->second.end()) continue;
-    for (size_t i = 0; i < std::min(stored.size(), other->second.size()); ++i) {
-      const double a = SecondHalf({ReadDocument(stored[i])}, bucket).mean_kld;
-      const double b = SecondHalf({ReadDocument(other->second[i])}, bucket).mean_kld;
-      unit_sum += a;
-      calibrated_sum += b;
-      (b < a ? better : worse) += 1;
+    uint64_t lower = 0;
+    const uint64_t n = std::min(stored.size(), other->second.size());
+    for (size_t i = 0; i < n; ++i) {
+      lower += MeanKld(other->second[i], bucket) < MeanKld(stored[i], bucket) ? 1 : 0;
     }
+    p_values.push_back(McNemarTwoSided(n - lower, lower));
+    better.push_back(2 * lower > n);
+    text += fmt::format("{} {}: {:.2g} against {:.2g}, lower in {} of {} documents (p = {:.2g})",
+                        p_values.size() == 1 ? " at" : "; at", FormatTokens(bucket),
+                        SecondHalf(Documents(other->second), bucket).mean_kld,
+                        SecondHalf(Documents(stored), bucket).mean_kld, lower, n, p_values.back());
   }
-  const uint64_t n = better + worse;
-  if (n == 0) return {{"verdict", "not measured"}, {"text", "no document was measured under both"}};
-  const double p = McNemarTwoSided(worse, better);
-  const std::string text = fmt::format(
-      "{} against {}: mean KLD {:.2g} against {:.2g}; lower in {} of {} documents (sign test p = "
-      "{:.2g})",
-      calibrated, unit, calibrated_sum / static_cast<double>(n), unit_sum / static_cast<double>(n),
-      better, n, p);
-  const char* verdict = p > 0.05 ? "no difference seen" : better > worse ? "better" : "worse";
-  return {{"verdict", verdict}, {"text", text}};
+  if (p_values.empty()) {
+    return {{"verdict", "not measured"}, {"text", "no document was measured under both"}};
+  }
+  return {{"verdict", EffectVerdict(HolmReject(p_values, kEffectAlpha), better)},
+          {"text", text + "; sign test over documents, Holm over buckets"}};
 }
 
 Json SpeedJson(const Store& store, int64_t run) {
@@ -521,8 +556,12 @@ Json ConfigJson(const RunSamples& samples, const Store& store) {
 Json NotMeasured(const RunSamples& samples) {
   Json lines = Json::array();
   const Json& c = samples.run.config;
-  if (!c.at("needles").get<bool>()) lines.push_back("retrieval: switched off (--no-needles)");
-  if (!c.at("speed").get<bool>()) lines.push_back("speed: switched off (--no-speed)");
+  const auto tasks = c.at("tasks").get<std::vector<std::string>>();
+  for (const char* task : {"divergence", "needles", "free_run", "speed"}) {
+    if (std::find(tasks.begin(), tasks.end(), task) == tasks.end()) {
+      lines.push_back(fmt::format("{}: left out (--tasks)", task));
+    }
+  }
   if (c.at("layer_sensitivity").get<std::string>().empty()) {
     lines.push_back("which layer contributes most: ask with --layer-sensitivity GROUP");
   }
