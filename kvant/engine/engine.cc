@@ -103,13 +103,21 @@ struct Engine::Sequence {
 
 // --- ScoringSequence ---------------------------------------------------------------------------
 
-ScoringSequence::ScoringSequence(Engine* engine, PlanId plan, uint64_t reserved_bytes)
+ScoringSequence::ScoringSequence(Engine* engine, PlanId plan, uint64_t max_tokens,
+                                 uint64_t reserved_bytes)
     : engine_(engine),
       plan_(plan),
+      max_tokens_(max_tokens),
       reserved_bytes_(reserved_bytes),
       blocks_(engine->pool_, engine->plans_[plan].layout.cache) {}
 
 ScoringSequence::~ScoringSequence() { engine_->pool_.Unreserve(reserved_bytes_); }
+
+std::unique_ptr<ScoringSequence> ScoringSequence::Fork() const {
+  std::unique_ptr<ScoringSequence> fork = engine_->StartScoring(plan_, max_tokens_);
+  fork->blocks_ = blocks_.Fork();
+  return fork;
+}
 
 void ScoringSequence::Run(std::span<const TokenId> tokens, Pass pass, float* logits) {
   const size_t vocabulary = engine_->model_.config.vocabulary;
@@ -486,7 +494,7 @@ std::unique_ptr<ScoringSequence> Engine::StartScoring(PlanId plan, uint64_t max_
                             FormatBytes(budget_.pool), FormatBytes(pool_.usage().reserved_bytes)),
                 "raise --memory or choose a shorter bucket");
   }
-  return std::unique_ptr<ScoringSequence>(new ScoringSequence(this, plan, peak));
+  return std::unique_ptr<ScoringSequence>(new ScoringSequence(this, plan, max_tokens, peak));
 }
 
 }  // namespace kvant

@@ -59,17 +59,22 @@ class ScoringSequence {
   // The same without logits.
   void Skip(std::span<const TokenId> tokens, Pass pass);
 
+  // Another sequence with the same past, whose blocks are shared. Throws Error{kOverBudget} if the
+  // pool has no room for one more of the length given at the start.
+  std::unique_ptr<ScoringSequence> Fork() const;
+
   uint64_t tokens() const { return blocks_.tokens(); }
   // Bytes of the blocks it holds.
   uint64_t held_bytes() const { return blocks_.held_bytes(); }
 
  private:
   friend class Engine;
-  ScoringSequence(Engine* engine, PlanId plan, uint64_t reserved_bytes);
+  ScoringSequence(Engine* engine, PlanId plan, uint64_t max_tokens, uint64_t reserved_bytes);
   void Run(std::span<const TokenId> tokens, Pass pass, float* logits);
 
   Engine* engine_;
   PlanId plan_;
+  uint64_t max_tokens_;
   uint64_t reserved_bytes_;
   BlockTable blocks_;
 };

@@ -159,6 +159,31 @@ TEST(Engine, ScoringDoesNotDependOnHowItIsCut) {
   }
 }
 
+TEST(Engine, AForkHasThePastOfItsOriginAndAFutureOfItsOwn) {
+  const std::vector<TokenId> tokens = RandomPrompt(150, 4);
+  for (const PlanCase& test : kPlans) {
+    Engine engine(TinyModel(test.architecture), Options(1));
+    const PlanId plan = engine.AddPlan(MakeKvPlan(test.plan, engine.model().geometry));
+    const size_t vocabulary = engine.model().config.vocabulary;
+    const auto past = std::span(tokens).first(100);
+    const auto future = std::span(tokens).last(50);
+    const auto origin = engine.StartScoring(plan, 150);
+    origin->Skip(past, Pass::kPrefill);
+    const auto fork = origin->Fork();
+    std::vector<float> other(50 * vocabulary);
+    fork->Advance(past.first(50), Pass::kPrefill, other);  // another future, in the shared block
+    std::vector<float> continued(50 * vocabulary);
+    origin->Advance(future, Pass::kPrefill, continued);
+    std::vector<float> alone(50 * vocabulary);
+    const auto fresh = engine.StartScoring(plan, 150);
+    fresh->Skip(past, Pass::kPrefill);
+    fresh->Advance(future, Pass::kPrefill, alone);
+    EXPECT_EQ(std::memcmp(continued.data(), alone.data(), alone.size() * sizeof(float)), 0)
+        << test.architecture << " " << test.plan;
+    EXPECT_NE(std::memcmp(other.data(), alone.data(), alone.size() * sizeof(float)), 0);
+  }
+}
+
 TEST(Engine, QuantizingMovesLogitsAndBetterFormatsMoveThemLess) {
   const std::vector<TokenId> tokens = RandomPrompt(512, 4);
   Engine engine(TinyModel("llama"), Options());

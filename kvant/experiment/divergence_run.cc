@@ -120,9 +120,8 @@ void CheckDecoding(const RunContext& context, const RunGroup& group, uint64_t bu
     const auto history = std::span(window).first(window.size() - checked);
     const auto tail = std::span(window).last(checked);
     const auto prefill = context.engine.StartScoring(group.plan, bucket);
-    const auto decode = context.engine.StartScoring(group.plan, bucket);
     prefill->Skip(history, Pass::kPrefill);
-    decode->Skip(history, Pass::kPrefill);
+    const auto decode = prefill->Fork();
     std::vector<PositionDivergence> positions;
     std::vector<float> expected(vocabulary);
     std::vector<float> got(vocabulary);
@@ -140,7 +139,7 @@ void CheckDecoding(const RunContext& context, const RunGroup& group, uint64_t bu
     sample.values = PackPositions(positions);
     context.Put(std::move(sample));
   }
-  context.Worked("decode check", 2 * window.size());
+  context.Worked("decode check", window.size());
 }
 
 }  // namespace
@@ -207,7 +206,7 @@ void RunLayerSensitivity(const RunContext& context, const std::string& name) {
 uint64_t DivergenceWork(const ExperimentConfig& config) {
   uint64_t tokens = 0;
   for (const uint64_t bucket : config.sizes.buckets) {
-    tokens += bucket * config.groups.size() * (config.sizes.documents + 2);
+    tokens += bucket * config.groups.size() * (config.sizes.documents + 1);
   }
   return tokens;
 }

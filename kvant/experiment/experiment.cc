@@ -308,6 +308,7 @@ Preflight CheckExperiment(const ExperimentConfig& config, Engine* engine) {
   const uint64_t longest =
       *std::max_element(config.sizes.buckets.begin(), config.sizes.buckets.end());
   text.EvaluationWindows(config.sizes.documents, longest);
+  if (config.tasks.needles) CheckNeedles(config, *engine);
   for (const ExperimentGroup& group : config.groups) {
     if (!NeedsScales(group.plan)) {
       MakeKvPlan(group.plan, engine->model().geometry);

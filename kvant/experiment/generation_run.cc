@@ -19,11 +19,17 @@ std::vector<TokenId> EncodeText(const Engine& engine, const std::string& text) {
   return engine.model().tokenizer->Encode(text, {.parse_special = false, .add_special = true});
 }
 
-NeedleOptions OptionsFor(const RunContext& context, uint64_t bucket, uint64_t haystack) {
+NeedleOptions OptionsFor(const ExperimentConfig& config, uint64_t bucket, uint64_t haystack) {
   NeedleOptions options;
   options.tokens = bucket;
-  options.seed = context.config.seed * 1'000'003 + bucket * 1009 + haystack;
+  options.seed = config.seed * 1'000'003 + bucket * 1009 + haystack;
   return options;
+}
+
+CountTokens CounterOf(const Engine& engine) {
+  return [&engine](std::string_view text) {
+    return engine.model().tokenizer->Encode(text, {}).size();
+  };
 }
 
 void AskOne(const RunContext& context, const RunGroup& group, uint64_t bucket, uint64_t number,
@@ -113,12 +119,10 @@ Json MeasureTpot(const RunContext& context, PlanId plan, const std::vector<Token
 }  // namespace
 
 void RunNeedles(const RunContext& context) {
-  const CountTokens count = [&](std::string_view text) {
-    return context.engine.model().tokenizer->Encode(text, {}).size();
-  };
+  const CountTokens count = CounterOf(context.engine);
   for (const uint64_t bucket : context.config.sizes.buckets) {
     for (uint64_t number = 0; number < context.config.sizes.haystacks; ++number) {
-      const NeedleOptions options = OptionsFor(context, bucket, number);
+      const NeedleOptions options = OptionsFor(context.config, bucket, number);
       const Haystack haystack = MakeHaystack(options, count);
       for (const RunGroup& group : context.groups) {
         if (group.group.role == GroupRole::kFloor) continue;
@@ -131,6 +135,12 @@ void RunNeedles(const RunContext& context) {
       }
     }
   }
+}
+
+void CheckNeedles(const ExperimentConfig& config, const Engine& engine) {
+  const std::vector<uint64_t>& buckets = config.sizes.buckets;
+  const uint64_t shortest = *std::min_element(buckets.begin(), buckets.end());
+  MakeHaystack(OptionsFor(config, shortest, 0), CounterOf(engine));
 }
 
 uint64_t NeedleWork(const ExperimentConfig& config) {

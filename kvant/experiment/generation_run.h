@@ -8,6 +8,8 @@ namespace kvant {
 // Kind "needle", per group, bucket, haystack and depth: payload {haystack, depth, key, value,
 // answer, right, cached_tokens}. The haystack's prefill is shared by its questions.
 void RunNeedles(const RunContext& context);
+// Throws Error{kUsage} if the shortest bucket cannot hold the needles.
+void CheckNeedles(const ExperimentConfig& config, const Engine& engine);
 uint64_t NeedleWork(const ExperimentConfig& config);
 
 // Kind "free_run", per group and prompt: payload {prompt, tokens, agreement, period, copies,
