@@ -53,6 +53,10 @@ class Metadata {
   }
   bool Has(const std::string& key) const { return file_.Has(prefix_ + key); }
   std::string Text(const std::string& key) const { return file_.String(prefix_ + key); }
+  bool IsArray(const std::string& key) const { return Has(key) && file_.IsArray(prefix_ + key); }
+  const std::vector<int64_t>& Integers(const std::string& key) const {
+    return file_.Integers(prefix_ + key);
+  }
 
  private:
   uint32_t Checked(const std::string& key, uint64_t value, uint64_t maximum) const {
@@ -72,6 +76,12 @@ void RefuseUnsupportedFeatures(const GgufFile& file, const Metadata& metadata,
   if (file.UnsignedOr(config.architecture + ".expert_count", 0) > 0) {
     throw Unsupported(file, "mixture-of-experts layers",
                       "Kvant runs dense models: " + std::string(kSupportedArchitectures));
+  }
+  for (const char* key : {"final_logit_softcapping", "attn_logit_softcapping"}) {
+    if (metadata.NumberOr(key, 0) > 0) {
+      throw Unsupported(file, fmt::format("logits capped by {}.{}", config.architecture, key),
+                        "use a model without soft-capping (Gemma 3 has none)");
+    }
   }
   if (metadata.Has("rope.scaling.type")) {
     const std::string type = metadata.Text("rope.scaling.type");
@@ -94,17 +104,29 @@ void ReadRope(const Metadata& metadata, ModelConfig* config) {
   if (config->rope_scale == 0) config->rope_scale = 1;
 }
 
+// Which layers of gemma3 slide: every `pattern`-th is a full one, or one flag per layer. Files of
+// models without windows lack the key.
 void ReadWindows(const GgufFile& file, const Metadata& metadata, ModelConfig* config) {
   config->window_tokens.assign(config->num_layers, 0);
+  if (!metadata.Has("attention.sliding_window")) return;
   if (config->architecture != "gemma3") {
-    if (metadata.Has("attention.sliding_window")) {
-      throw Unsupported(file, "sliding-window attention in a model that is not gemma3",
-                        "supported: full attention, and gemma3's pattern");
+    throw Unsupported(file, "sliding-window attention in a model that is not gemma3",
+                      "supported: full attention, and gemma3's pattern");
+  }
+  const uint32_t window = metadata.Size("attention.sliding_window", kMaxContext);
+  const std::string pattern_key = "attention.sliding_window_pattern";
+  if (metadata.IsArray(pattern_key)) {
+    const std::vector<int64_t>& slides = metadata.Integers(pattern_key);
+    if (slides.size() != config->num_layers) {
+      throw Invalid(file, fmt::format("gemma3.{} has {} entries for {} layers", pattern_key,
+                                      slides.size(), config->num_layers));
+    }
+    for (uint32_t layer = 0; layer < config->num_layers; ++layer) {
+      if (slides[layer] != 0) config->window_tokens[layer] = window;
     }
     return;
   }
-  const uint32_t window = metadata.Size("attention.sliding_window", kMaxContext);
-  const uint32_t pattern = metadata.SizeOr("attention.sliding_window_pattern", kMaxLayers, 6);
+  const uint32_t pattern = metadata.SizeOr(pattern_key, kMaxLayers, 6);
   for (uint32_t layer = 0; layer < config->num_layers; ++layer) {
     if ((layer + 1) % pattern != 0) config->window_tokens[layer] = window;
   }
@@ -243,6 +265,13 @@ ModelConfig ReadModelConfig(const GgufFile& file) {
     config.activation = Activation::kGeluTanh;
     config.post_norms = true;
     config.embedding_scale = std::sqrt(static_cast<float>(config.hidden));
+    // The 27B model scales queries by the width per head, not by head_dim; no key says so, and
+    // llama.cpp, too, knows the model by its 62 layers (config.json: query_pre_attn_scalar 168).
+    constexpr uint32_t kLayersOf27B = 62;
+    if (config.num_layers == kLayersOf27B) {
+      config.softmax_scale = 1.0F / std::sqrt(static_cast<float>(config.hidden) /
+                                              static_cast<float>(config.num_heads));
+    }
   }
   config.query_key_norm = config.architecture == "gemma3" || config.architecture == "qwen3";
   const GgufTensor& embedding = file.Get("token_embd.weight");
