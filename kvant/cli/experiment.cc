@@ -13,6 +13,7 @@
 #include "kvant/core/bytes.h"
 #include "kvant/core/error.h"
 #include "kvant/core/file.h"
+#include "kvant/evaluate/statistics.h"
 #include "kvant/report/report_html.h"
 #include "kvant/report/report_json.h"
 
@@ -190,24 +191,32 @@ void PrintSummary(const ExperimentFlags& flags, const Json& report) {
   std::printf("report: %s/report.html, %s/report.json\n", flags.out.c_str(), flags.out.c_str());
 }
 
-// The options of the standard preset in place of this run's sizes.
-ExperimentConfig StandardConfig(const ExperimentFlags& flags, ExperimentConfig config) {
+// What can decide where this run could not: the standard preset, with as many haystacks as the
+// rules need to clear a group without a loss.
+ExperimentConfig DecidingConfig(const ExperimentFlags& flags, const VerdictRules& rules,
+                                ExperimentConfig config) {
   config.preset = "standard";
   config.sizes = PresetSizes(config.preset);
+  config.sizes.haystacks = std::max<uint64_t>(
+      config.sizes.haystacks, UnitsToClear(rules.needle_margin, rules.needle_confidence));
   if (!flags.buckets.empty()) config.sizes.buckets = ParseBuckets(flags.buckets);
   return config;
 }
 
-void PrintNextStep(const ExperimentFlags& flags, const Json& report, double standard_seconds) {
+void PrintNextStep(const ExperimentFlags& flags, const Json& report,
+                   const ExperimentConfig& deciding, double deciding_seconds) {
   const std::string candidate = report["config"]["candidate"].get<std::string>();
   for (const Json& row : report["verdicts"]) {
     if (row["group"] != candidate || row["verdict"] != "inconclusive") continue;
     for (const Json& line : row["would_decide"]) {
       std::printf("would decide: %s\n", line.get<std::string>().c_str());
     }
-    std::printf("run this to decide (about %.0f minutes here):\n  %s --preset standard --out %s\n",
-                standard_seconds / 60 + 1, flags.command.c_str(),
-                (flags.out + "-standard").c_str());
+    std::printf(
+        "run this to decide (about %.0f minutes here):\n  %s --preset %s --haystacks %llu --out "
+        "%s\n",
+        deciding_seconds / 60 + 1, flags.command.c_str(), deciding.preset.c_str(),
+        static_cast<unsigned long long>(deciding.sizes.haystacks),
+        (flags.out + "-standard").c_str());
   }
 }
 
@@ -252,9 +261,9 @@ int RunCommand(const ExperimentFlags& flags) {
     std::printf("%s\n", report.dump(1).c_str());
   } else {
     PrintSummary(flags, report);
-    PrintNextStep(flags, report,
-                  EstimateSeconds(StandardConfig(flags, config), engine.model().geometry,
-                                  preflight.tokens_per_second));
+    const ExperimentConfig deciding = DecidingConfig(flags, rules, config);
+    PrintNextStep(flags, report, deciding,
+                  EstimateSeconds(deciding, engine.model().geometry, preflight.tokens_per_second));
   }
   return VerdictExitCode(VerdictOf(report, report["config"]["candidate"].get<std::string>()));
 }

@@ -197,7 +197,7 @@ VerdictRules RulesFromJson(const Json& json, const std::string& source) {
       continue;
     }
     const auto* field = std::find_if(std::begin(kFields), std::end(kFields),
-                                     [&](const RuleField& f) { return key == f.name; });
+                                     [&name = key](const RuleField& f) { return name == f.name; });
     if (field == std::end(kFields)) {
       throw Error(ErrorCode::kInvalidInput, fmt::format("{}: there is no rule '{}'", source, key));
     }
