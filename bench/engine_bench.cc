@@ -29,6 +29,9 @@ struct Flags {
   bool json = false;
 };
 
+constexpr uint32_t kWarmUpPrompt = 64;
+constexpr uint32_t kWarmUpTokens = 4;
+
 std::vector<TokenId> RandomPrompt(uint64_t seed, uint32_t tokens, uint32_t vocabulary) {
   Random random(seed);
   std::vector<TokenId> prompt(tokens);
@@ -66,9 +69,10 @@ void Bench(const Flags& flags) {
     options.max_context = std::max<uint64_t>(options.max_context, depth + flags.decoded_tokens + 2);
   }
   options.max_context = std::max<uint64_t>(options.max_context, flags.prompt_tokens + 1);
+  options.max_context = std::max<uint64_t>(options.max_context, kWarmUpPrompt + kWarmUpTokens);
   Engine engine(LoadModel(flags.model), options);
   const PlanId plan = engine.AddPlan(MakeKvPlan(flags.format, engine.model().geometry));
-  Run(&engine, plan, 64, 4);  // pages touched, threads awake
+  Run(&engine, plan, kWarmUpPrompt, kWarmUpTokens);  // pages touched, threads awake
 
   Json result = {
       {"model", flags.model},

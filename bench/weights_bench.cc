@@ -48,8 +48,9 @@ void BM_Gemv(benchmark::State& state) {
   const std::vector<float> x = RandomVector(batch * kColumns, 1, &random);
   std::vector<float> out(batch * kGemvRows);
   ThreadPool pool(NumThreads());
+  GemvWorkspace workspace(kColumns);
   for (auto _ : state) {
-    MultiplyRows(weights.matrix, x, batch, out.data(), pool);
+    MultiplyRows(weights.matrix, x, batch, out.data(), pool, workspace);
     benchmark::ClobberMemory();
   }
   const auto bytes = static_cast<double>(weights.bytes.size());

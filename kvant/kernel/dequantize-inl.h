@@ -104,6 +104,7 @@ struct WeightBlock;
 // The unpacked types are given blocks of 32, so that all types sum in groups of 32.
 template <>
 struct WeightBlock<WeightType::kF32> {
+  static constexpr WeightType kType = WeightType::kF32;
   static constexpr bool kUnpacked = true;
   static constexpr size_t kElements = 32;
   static constexpr size_t kBytes = 128;
@@ -117,6 +118,7 @@ struct WeightBlock<WeightType::kF32> {
 
 template <>
 struct WeightBlock<WeightType::kF16> {
+  static constexpr WeightType kType = WeightType::kF16;
   static constexpr bool kUnpacked = true;
   static constexpr size_t kElements = 32;
   static constexpr size_t kBytes = 64;
@@ -142,6 +144,7 @@ struct WeightBlock<WeightType::kF16> {
 
 template <>
 struct WeightBlock<WeightType::kBF16> {
+  static constexpr WeightType kType = WeightType::kBF16;
   static constexpr bool kUnpacked = true;
   static constexpr size_t kElements = 32;
   static constexpr size_t kBytes = 64;
@@ -160,6 +163,7 @@ struct WeightBlock<WeightType::kBF16> {
 // fp16 scale, 32 int8.
 template <>
 struct WeightBlock<WeightType::kQ8_0> {
+  static constexpr WeightType kType = WeightType::kQ8_0;
   static constexpr bool kUnpacked = false;
   static constexpr size_t kElements = 32;
   static constexpr size_t kBytes = 34;
@@ -177,6 +181,7 @@ struct WeightBlock<WeightType::kQ8_0> {
 // fp16 scale, 16 bytes: low nibbles are weights 0–15, high nibbles 16–31, both biased by 8.
 template <>
 struct WeightBlock<WeightType::kQ4_0> {
+  static constexpr WeightType kType = WeightType::kQ4_0;
   static constexpr bool kUnpacked = false;
   static constexpr size_t kElements = 32;
   static constexpr size_t kBytes = 18;
@@ -195,6 +200,7 @@ struct WeightBlock<WeightType::kQ4_0> {
 // fp16 scale and minimum, nibbles as in Q4_0 without the bias.
 template <>
 struct WeightBlock<WeightType::kQ4_1> {
+  static constexpr WeightType kType = WeightType::kQ4_1;
   static constexpr bool kUnpacked = false;
   static constexpr size_t kElements = 32;
   static constexpr size_t kBytes = 20;
@@ -227,6 +233,7 @@ HWY_INLINE void DecodeFiveBits(const uint8_t* high, const uint8_t* low, const Si
 // fp16 scale, fifth bits, nibbles; biased by 16.
 template <>
 struct WeightBlock<WeightType::kQ5_0> {
+  static constexpr WeightType kType = WeightType::kQ5_0;
   static constexpr bool kUnpacked = false;
   static constexpr size_t kElements = 32;
   static constexpr size_t kBytes = 22;
@@ -243,6 +250,7 @@ struct WeightBlock<WeightType::kQ5_0> {
 // fp16 scale and minimum, fifth bits, nibbles.
 template <>
 struct WeightBlock<WeightType::kQ5_1> {
+  static constexpr WeightType kType = WeightType::kQ5_1;
   static constexpr bool kUnpacked = false;
   static constexpr size_t kElements = 32;
   static constexpr size_t kBytes = 24;
@@ -295,6 +303,7 @@ HWY_INLINE GroupScales LoadGroupScales(const uint8_t* block) {
 // weights 64p + i (low nibble) and 64p + 32 + i (high nibble).
 template <>
 struct WeightBlock<WeightType::kQ4_K> {
+  static constexpr WeightType kType = WeightType::kQ4_K;
   static constexpr bool kUnpacked = false;
   static constexpr size_t kElements = 256;
   static constexpr size_t kBytes = 144;
@@ -320,6 +329,7 @@ struct WeightBlock<WeightType::kQ4_K> {
 // 64p + i, bit 2p + 1 to weight 64p + 32 + i.
 template <>
 struct WeightBlock<WeightType::kQ5_K> {
+  static constexpr WeightType kType = WeightType::kQ5_K;
   static constexpr bool kUnpacked = false;
   static constexpr size_t kElements = 256;
   static constexpr size_t kBytes = 176;
@@ -354,6 +364,7 @@ struct WeightBlock<WeightType::kQ5_K> {
 // and 96 + i. Codes are biased by 32.
 template <>
 struct WeightBlock<WeightType::kQ6_K> {
+  static constexpr WeightType kType = WeightType::kQ6_K;
   static constexpr bool kUnpacked = false;
   static constexpr size_t kElements = 256;
   static constexpr size_t kBytes = 210;

@@ -77,13 +77,14 @@ TEST_F(IsaTest, EveryPathGivesTheSameProducts) {
                           reinterpret_cast<const uint8_t*>(weights.data())};
   const std::vector<float> x = RandomVector(&random, 512);
   ThreadPool pool(1);
+  GemvWorkspace workspace(512);
   ForceIsa(Isa::kPortable);
   std::vector<float> portable(100);
-  MultiplyRows(w, x, 1, portable.data(), pool);
+  MultiplyRows(w, x, 1, portable.data(), pool, workspace);
   for (const Isa isa : AvailableIsas()) {
     ForceIsa(isa);
     std::vector<float> got(100);
-    MultiplyRows(w, x, 1, got.data(), pool);
+    MultiplyRows(w, x, 1, got.data(), pool, workspace);
     for (size_t i = 0; i < 100; ++i) EXPECT_NEAR(got[i], portable[i], 1e-3);
   }
 }

@@ -40,6 +40,12 @@ size_t MaxPartials(const ModelConfig& config, const TransformerLimits& limits) {
   return config.num_heads * partitions * 2;
 }
 
+// Of all dense layers.
+uint64_t MaxColumns(const ModelConfig& config) {
+  return std::max<uint64_t>(
+      {config.hidden, config.feed_forward, uint64_t{config.num_heads} * config.head_dim});
+}
+
 }  // namespace
 
 struct Transformer::Buffers {
@@ -55,6 +61,7 @@ struct Transformer::Buffers {
         up(limits.max_rows * config.feed_forward),
         attention(config.head_dim, num_threads, MaxPartials(config, limits)),
         matmul(num_threads),
+        gemv(MaxColumns(config)),
         scratch(num_threads) {}
 
   std::vector<float> hidden;     // [rows, hidden] the residual stream
@@ -68,6 +75,7 @@ struct Transformer::Buffers {
   std::vector<float> up;
   AttentionWorkspace attention;
   MatmulWorkspace matmul;
+  GemvWorkspace gemv;
   std::vector<KvWriteScratch> scratch;  // per thread
 };
 
@@ -104,7 +112,8 @@ uint64_t Transformer::WorkspaceBytes(const ModelConfig& config, const Transforme
                                    [](uint64_t window) { return window != 0; });
   return limits.max_rows * per_row * sizeof(float) +
          AttentionWorkspace::Bytes(config.head_dim, num_threads, MaxPartials(config, limits)) +
-         MatmulWorkspaceBytes(num_threads) + num_threads * KvWriteScratchBytes(config.head_dim) +
+         MatmulWorkspaceBytes(num_threads) + GemvWorkspaceBytes(MaxColumns(config)) +
+         num_threads * KvWriteScratchBytes(config.head_dim) +
          RopeTableBytes(config.head_dim, positions) * (sliding ? 2 : 1);
 }
 
@@ -121,7 +130,7 @@ void Transformer::Dense(Pass pass, const PackedMatrix& weights, const float* in,
   for (size_t row = 0; row < rows; row += kMaxGemvBatch) {
     const size_t count = std::min(rows - row, kMaxGemvBatch);
     MultiplyRows(weights, std::span(in + row * weights.columns, count * weights.columns), count,
-                 out + row * weights.rows, pool_);
+                 out + row * weights.rows, pool_, buffers_->gemv);
   }
 }
 
