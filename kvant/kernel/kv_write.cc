@@ -88,8 +88,10 @@ void StoreRows(const float* values, size_t head_dim, Columns columns, bool token
   }
 }
 
+constexpr float kLargestFp16 = 65504.0F;
+
 void Store16(Codec codec, const float* values, size_t head_dim, Columns columns, bool token_major,
-             uint8_t* out) {
+             uint8_t* out, QuantizeCounts* counts) {
   switch (codec) {
     case Codec::kFp32:
       StoreRows<float>(values, head_dim, columns, token_major, out, [](float x) { return x; });
@@ -101,8 +103,9 @@ void Store16(Codec codec, const float* values, size_t head_dim, Columns columns,
       });
       return;
     case Codec::kFp16:
-      StoreRows<uint16_t>(values, head_dim, columns, token_major, out, [](float x) {
-        return Fp16FromFloat(std::clamp(x, -65504.0F, 65504.0F));
+      StoreRows<uint16_t>(values, head_dim, columns, token_major, out, [&](float x) {
+        counts->saturated += std::fabs(x) > kLargestFp16 ? 1 : 0;
+        return Fp16FromFloat(std::clamp(x, -kLargestFp16, kLargestFp16));
       });
       return;
     default:
@@ -135,7 +138,7 @@ void LoadOpen(const StreamLayout& layout, const uint8_t* record, size_t head_dim
 
 // fp16 neighbours: the nearest value that is not above (not below) x, saturating.
 float Fp16Down(float x) {
-  const float clamped = std::clamp(x, -65504.0F, 65504.0F);
+  const float clamped = std::clamp(x, -kLargestFp16, kLargestFp16);
   uint16_t bits = Fp16FromFloat(clamped);
   if (FloatFromFp16(bits) > clamped) {
     if ((bits & 0x7FFFU) == 0) {
@@ -153,6 +156,9 @@ struct Affine {
   float scale = 1;
   float offset = 0;
   float inverse = 1;
+  // kFp32Packed only, in place of the offset: code = round(x / scale + zero), with the scale before
+  // the zero point takes its lowest bits.
+  float zero = 0;
 };
 
 struct CodeRange {
@@ -187,12 +193,8 @@ Affine DynamicMap(const StreamFormat& format, float low, float high, float extre
     const float kept_low = format.clip < 1 ? centre - half : low;
     const float kept_high = format.clip < 1 ? centre + half : high;
     if (format.scale_storage == ScaleStorage::kFp32Packed) {
-      const float scale = std::max((kept_high - kept_low) / range.high, kSmallestDynamicScale);
-      const float zero = std::clamp(std::round(-kept_low / scale), 0.0F, range.high);
-      const uint32_t packed =
-          (std::bit_cast<uint32_t>(scale) & ~0xFU) | static_cast<uint32_t>(zero);
-      map.scale = std::bit_cast<float>(packed & ~0xFU);
-      map.offset = -zero * map.scale;
+      map.scale = std::max((kept_high - kept_low) / range.high, kSmallestDynamicScale);
+      map.zero = std::clamp(std::round(-kept_low / map.scale), 0.0F, range.high);
     } else if (format.scale_storage == ScaleStorage::kFp32) {
       map.offset = kept_low;
       map.scale = (kept_high - kept_low) / range.high;
@@ -203,8 +205,11 @@ Affine DynamicMap(const StreamFormat& format, float low, float high, float extre
   } else {
     const float largest = std::fabs(extreme) * format.clip;
     if (format.granularity == Granularity::kGroup && format.codec == Codec::kInt4) {
-      map.scale = FloatFromFp16(
-          Fp16FromFloat(std::clamp(extreme * format.clip / -8.0F, -65504.0F, 65504.0F)));
+      map.scale = extreme * format.clip / -8.0F;
+      if (format.scale_storage == ScaleStorage::kFp16) {
+        map.scale =
+            FloatFromFp16(Fp16FromFloat(std::clamp(map.scale, -kLargestFp16, kLargestFp16)));
+      }
     } else {
       const float top = format.codec == Codec::kFp8E4m3   ? kFp8E4m3Max
                         : format.codec == Codec::kFp8E5m2 ? kFp8E5m2Max
@@ -250,34 +255,33 @@ struct RowMap {
 void EncodeRow(const StreamFormat& format, const float* values, RowMap map, Columns columns,
                uint8_t* codes, QuantizeCounts* counts) {
   uint64_t outside = 0;
+  // A dynamic scale is made to hold all values within a step, unless it clips or cannot be stored.
+  const bool clips = format.source == ScaleSource::kDynamic && format.clip < 1;
+  const float slack = format.source == ScaleSource::kDynamic && !clips ? 1 : 0;  // in steps
   if (IsInteger(format.codec)) {
     const CodeRange range = RangeOf(format);
     const bool packed = format.scale_storage == ScaleStorage::kFp32Packed;
     for (size_t c = columns.first; c < columns.end(); ++c) {
       const Affine& m = map.per_column ? map.maps[c] : map.maps[0];
-      // vLLM's packed formula rounds x / scale + zero, ours rounds (x - offset) / scale.
-      const float scaled = packed ? values[c] * m.inverse - m.offset * m.inverse
-                                  : (values[c] - m.offset) * m.inverse;
+      const float scaled =
+          packed ? values[c] * m.inverse + m.zero : (values[c] - m.offset) * m.inverse;
       const float code = RoundAway(scaled);
-      outside += code < range.low || code > range.high ? 1 : 0;
+      outside += code < range.low - slack || code > range.high + slack ? 1 : 0;
       codes[c] = static_cast<uint8_t>(
           static_cast<int32_t>(std::clamp(code, range.low, range.high) + range.centre));
     }
   } else {
     const bool e4m3 = format.codec == Codec::kFp8E4m3;
     const float largest = e4m3 ? kFp8E4m3Max : kFp8E5m2Max;
+    const float last_step = e4m3 ? 32 : 8192;  // 416 to 448, 49,152 to 57,344
     for (size_t c = columns.first; c < columns.end(); ++c) {
       const Affine& m = map.per_column ? map.maps[c] : map.maps[0];
       const float scaled = values[c] * m.inverse;
-      outside += std::fabs(scaled) > largest ? 1 : 0;
+      outside += std::fabs(scaled) > largest + slack * last_step ? 1 : 0;
       codes[c] = e4m3 ? Fp8Code<3, 7>(scaled, largest) : Fp8Code<2, 15>(scaled, largest);
     }
   }
-  if (format.source == ScaleSource::kDynamic) {
-    counts->clipped += format.clip < 1 ? outside : 0;
-  } else {
-    counts->saturated += outside;
-  }
+  (clips ? counts->clipped : counts->saturated) += outside;
 }
 
 void StoreScale(const StreamLayout& layout, uint8_t* record, size_t index, const Affine& map) {
@@ -291,8 +295,8 @@ void StoreScale(const StreamLayout& layout, uint8_t* record, size_t index, const
     return;
   }
   if (layout.format.scale_storage == ScaleStorage::kFp32Packed) {
-    const float zero = map.scale != 0 ? std::round(-map.offset / map.scale) : 0;
-    const uint32_t packed = std::bit_cast<uint32_t>(map.scale) | static_cast<uint32_t>(zero);
+    const uint32_t packed =
+        (std::bit_cast<uint32_t>(map.scale) & ~0xFU) | static_cast<uint32_t>(map.zero);
     std::memcpy(record + layout.scale_offset + index * 4, &packed, 4);
     return;
   }
@@ -420,7 +424,7 @@ void QuantizeInto(const StreamLayout& layout, size_t head_dim, Columns columns, 
   const StreamFormat& format = layout.format;
   float* values = scratch->values.data();
   if (!IsQuantized(format.codec)) {
-    Store16(format.codec, values, head_dim, columns, token_major, record);
+    Store16(format.codec, values, head_dim, columns, token_major, record, counts);
     return;
   }
   if (format.centering == Centering::kBlockMean) RemoveBlockMean(layout, values, head_dim, record);
@@ -456,8 +460,8 @@ void WriteColumns(const LayerCache& cache, uint32_t head, uint64_t block, Column
                  HeadScales(cache.k_scales, layout, head), scratch, SealedK(cache, block, head),
                  &counts->k);
   } else {
-    Store16(layout.k_open.format.codec, values, head_dim, columns, false,
-            OpenK(cache, block, head));
+    Store16(layout.k_open.format.codec, values, head_dim, columns, false, OpenK(cache, block, head),
+            &counts->k);
   }
   counts->k.values += columns.count * head_dim;
 
@@ -466,7 +470,8 @@ void WriteColumns(const LayerCache& cache, uint32_t head, uint64_t block, Column
     QuantizeInto(layout.v_sealed, head_dim, columns, true, HeadScales(cache.v_scales, layout, head),
                  scratch, SealedV(cache, block, head), &counts->v);
   } else {
-    Store16(layout.v_open.format.codec, values, head_dim, columns, true, OpenV(cache, block, head));
+    Store16(layout.v_open.format.codec, values, head_dim, columns, true, OpenV(cache, block, head),
+            &counts->v);
   }
   counts->v.values += columns.count * head_dim;
 }

@@ -18,7 +18,7 @@ namespace {
 
 constexpr uint32_t kHeads = 2;
 
-enum class Shape { kNormal, kConstant, kOneHot, kOutliers, kZero, kDenormal, kNonFinite };
+enum class Shape { kNormal, kConstant, kOneHot, kOutliers, kZero, kDenormal, kHuge, kNonFinite };
 
 std::vector<float> MakeValues(Shape shape, size_t size, Random* random) {
   std::vector<float> values(size);
@@ -42,6 +42,9 @@ std::vector<float> MakeValues(Shape shape, size_t size, Random* random) {
         break;
       case Shape::kDenormal:
         values[i] = x * 1e-40F;
+        break;
+      case Shape::kHuge:  // beyond fp16, and beyond what an fp16 scale can hold
+        values[i] = x * (i % 53 == 0 ? 1e20F : 1e5F);
         break;
       case Shape::kNonFinite:
         values[i] = i % 97 == 0   ? std::numeric_limits<float>::infinity()
@@ -82,15 +85,21 @@ std::vector<float> HeadScalesOf(std::span<const float> scales, uint32_t head, ui
 // Compares one stream of one block with the reference codec. A code may differ by one where
 // float32 and float64 fall on different sides of a rounding boundary; that must be rare. The
 // exception: constant and one-hot vectors, rotated, have all their values exactly on one.
-void ExpectLikeReference(const StreamFormat& stream, Shape shape, const std::vector<float>& input,
-                         const std::vector<float>& static_scale, uint32_t head_dim,
-                         const std::vector<double>& got, const std::string& what) {
-  if (!IsQuantized(stream.codec)) return;
+// Returns what the reference counted.
+QuantizeCounts ExpectLikeReference(const StreamFormat& stream, Shape shape,
+                                   const std::vector<float>& input,
+                                   const std::vector<float>& static_scale, uint32_t head_dim,
+                                   const std::vector<double>& got, const std::string& what) {
   const bool all_ties = stream.hadamard && (shape == Shape::kConstant || shape == Shape::kOneHot);
   const QuantizedMatrix matrix =
       QuantizeReference(stream, input, kBlockTokens, head_dim, static_scale);
   const std::vector<double> expected = DequantizeReference(stream, matrix);
-  ASSERT_EQ(got.size(), expected.size());
+  EXPECT_EQ(got.size(), expected.size());
+  if (!IsQuantized(stream.codec) || got.size() != expected.size()) return matrix.counts;
+  double largest_scale = 0;
+  for (const double scale : matrix.scale) {
+    largest_scale = std::max(largest_scale, std::fabs(scale));
+  }
   size_t different = 0;
   for (size_t i = 0; i < got.size(); ++i) {
     double step = std::fabs(matrix.scale[i]);
@@ -99,7 +108,7 @@ void ExpectLikeReference(const StreamFormat& stream, Shape shape, const std::vec
       step = std::fabs(expected[i]) / 4 + matrix.scale[i] / 65536;
     }
     if (stream.hadamard) {  // a code's difference spreads over the whole vector
-      for (const double s : matrix.scale) step = std::max(step, std::fabs(s));
+      step = std::max(step, largest_scale);
     }
     if (all_ties) step *= std::sqrt(head_dim);
     const double difference = std::fabs(got[i] - expected[i]);
@@ -110,6 +119,17 @@ void ExpectLikeReference(const StreamFormat& stream, Shape shape, const std::vec
   if (!all_ties) {
     EXPECT_LE(different, got.size() / 100) << what;
   }
+  return matrix.counts;
+}
+
+// A value on the boundary may count or not, as its code may differ; that must be rare.
+void ExpectLikeCounts(const QuantizeCounts& got, const QuantizeCounts& expected,
+                      const std::string& what) {
+  const auto rare = static_cast<double>(expected.values) / 1000;
+  EXPECT_NEAR(static_cast<double>(got.saturated), static_cast<double>(expected.saturated), rare)
+      << what;
+  EXPECT_NEAR(static_cast<double>(got.clipped), static_cast<double>(expected.clipped), rare)
+      << what;
 }
 
 void CheckFormat(const std::string& text, Shape shape, uint32_t head_dim) {
@@ -121,6 +141,7 @@ void CheckFormat(const std::string& text, Shape shape, uint32_t head_dim) {
   const std::vector<float> v = MakeValues(shape, 2 * kBlockTokens * width, &random);
   cache.Write(k, v, 2 * kBlockTokens);
   const bool append = format.write == WriteMode::kAppend;
+  LayerCounts expected;
   for (uint32_t head = 0; head < kHeads; ++head) {
     for (uint64_t block = 0; block < 2; ++block) {
       const BlockValues got = ReadBack(cache.cache(), block, head, false);
@@ -133,14 +154,23 @@ void CheckFormat(const std::string& text, Shape shape, uint32_t head_dim) {
       const std::string what = text + " shape " + std::to_string(static_cast<int>(shape)) +
                                " head_dim " + std::to_string(head_dim) + " head " +
                                std::to_string(head);
-      ExpectLikeReference(
-          format.k, shape, HeadValues(k_block, head, head_dim, OpenCodec(format.k), !append),
-          HeadScalesOf(cache.cache().k_scales, head, head_dim), head_dim, got.k, what + " K");
-      ExpectLikeReference(
-          format.v, shape, HeadValues(v_block, head, head_dim, OpenCodec(format.v), !append),
-          HeadScalesOf(cache.cache().v_scales, head, head_dim), head_dim, got.v, what + " V");
+      AddCounts(ExpectLikeReference(format.k, shape,
+                                    HeadValues(k_block, head, head_dim, OpenCodec(format.k),
+                                               !append && IsQuantized(format.k.codec)),
+                                    HeadScalesOf(cache.cache().k_scales, head, head_dim), head_dim,
+                                    got.k, what + " K"),
+                &expected.k);
+      AddCounts(ExpectLikeReference(format.v, shape,
+                                    HeadValues(v_block, head, head_dim, OpenCodec(format.v),
+                                               !append && IsQuantized(format.v.codec)),
+                                    HeadScalesOf(cache.cache().v_scales, head, head_dim), head_dim,
+                                    got.v, what + " V"),
+                &expected.v);
     }
   }
+  const std::string what = text + " shape " + std::to_string(static_cast<int>(shape));
+  ExpectLikeCounts(cache.counts().k, expected.k, what + " K");
+  ExpectLikeCounts(cache.counts().v, expected.v, what + " V");
 }
 
 TEST(KvWrite, EveryFormatMatchesItsReferenceCodec) {
@@ -160,6 +190,16 @@ TEST(KvWrite, EveryFormatMatchesItsReferenceCodec) {
       if (std::string(format) == "q8_0" && head_dim % 32 != 0) continue;  // not a valid format
       CheckFormat(format, Shape::kNormal, head_dim);
     }
+  }
+}
+
+TEST(KvWrite, ValuesBeyondTheFormatAreCountedAsByTheReference) {
+  for (const char* format :
+       {"fp16", "int8", "q8_0", "q4_0", "fp8_e4m3", "int8:static", "int8_per_token_head",
+        "fp8_per_token_head", "k=int8:channel:zp:clip0.9,v=int8",
+        "k=int4:group32:fp32_scale,v=int4:group32:fp32_scale",
+        "k=int4:token_head:zp:packed_scale,v=int4:token_head:zp:packed_scale"}) {
+    CheckFormat(format, Shape::kHuge, 64);
   }
 }
 
