@@ -263,7 +263,7 @@ int RunCommand(const ExperimentFlags& flags) {
     PrintSummary(flags, report);
     const ExperimentConfig deciding = DecidingConfig(flags, rules, config);
     PrintNextStep(flags, report, deciding,
-                  EstimateSeconds(deciding, engine.model().geometry, preflight.tokens_per_second));
+                  EstimateSeconds(deciding, engine.model().geometry, preflight.speed));
   }
   return VerdictExitCode(VerdictOf(report, report["config"]["candidate"].get<std::string>()));
 }

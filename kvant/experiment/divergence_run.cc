@@ -72,7 +72,7 @@ void RunDocument(const RunContext& context, uint64_t bucket, uint64_t document,
                        {}});
   }
   if (runners.empty()) {
-    context.Worked("divergence", bucket * context.groups.size());
+    context.Worked("divergence", {.scored = bucket * context.groups.size()});
     return;
   }
   const auto baseline = context.engine.StartScoring(context.baseline().plan, bucket);
@@ -89,7 +89,8 @@ void RunDocument(const RunContext& context, uint64_t bucket, uint64_t document,
       runner.sequence->Advance(tokens, Pass::kPrefill, got);
       DivergeChunk(window, first, count, vocabulary, expected, got, &runner.positions);
     }
-    context.Worked(fmt::format("divergence at {}", bucket), count * context.groups.size());
+    context.Worked(fmt::format("divergence at {}", bucket),
+                   {.scored = count * context.groups.size()});
   }
   for (Runner& runner : runners) {
     StoredSample sample;
@@ -108,12 +109,26 @@ void RunDocument(const RunContext& context, uint64_t bucket, uint64_t document,
   }
 }
 
+uint64_t CheckedTokens(const ExperimentConfig& config, uint64_t bucket) {
+  return std::min<uint64_t>(config.sizes.decode_check_tokens, bucket - 1);
+}
+
+Work DecodeCheckWork(const ExperimentConfig& config, uint64_t bucket) {
+  // A token alone in prefill decodes a panel of weights for one row, and takes as long as about
+  // three in decoding.
+  const uint64_t checked = CheckedTokens(config, bucket);
+  return {.prefilled = bucket - checked, .decoded = 4 * checked};
+}
+
+bool ChecksDecoding(const ExperimentGroup& group) {
+  return group.role != GroupRole::kNegativeControl;
+}
+
 // The same plan by both passes over the same tokens: what decoding's rounding costs.
 void CheckDecoding(const RunContext& context, const RunGroup& group, uint64_t bucket,
                    const std::vector<TokenId>& window) {
   const std::string key = fmt::format("decode_check/{}/{}", group.group.name, bucket);
-  const uint64_t checked =
-      std::min<uint64_t>(context.config.sizes.decode_check_tokens, window.size() - 1);
+  const uint64_t checked = CheckedTokens(context.config, bucket);
   if (!context.Has(key) && checked > 0) {
     context.CheckStop();
     const size_t vocabulary = context.engine.model().config.vocabulary;
@@ -139,7 +154,7 @@ void CheckDecoding(const RunContext& context, const RunGroup& group, uint64_t bu
     sample.values = PackPositions(positions);
     context.Put(std::move(sample));
   }
-  context.Worked("decode check", window.size());
+  context.Worked("decode check", DecodeCheckWork(context.config, bucket));
 }
 
 }  // namespace
@@ -152,8 +167,7 @@ void RunDivergence(const RunContext& context) {
       RunDocument(context, bucket, document, windows[document]);
     }
     for (const RunGroup& group : context.groups) {
-      if (group.group.role == GroupRole::kNegativeControl) continue;
-      CheckDecoding(context, group, bucket, windows.front());
+      if (ChecksDecoding(group.group)) CheckDecoding(context, group, bucket, windows.front());
     }
   }
 }
@@ -199,16 +213,23 @@ void RunLayerSensitivity(const RunContext& context, const std::string& name) {
     sample.bucket = bucket;
     sample.payload = {{"layer", layer}, {"mean_kld", Summarise({document}, 0, bucket, 1).mean_kld}};
     context.Put(std::move(sample));
-    context.Worked("layer sensitivity", 2 * bucket);
+    context.Worked("layer sensitivity", {.scored = 2 * bucket});
   }
 }
 
-uint64_t DivergenceWork(const ExperimentConfig& config) {
-  uint64_t tokens = 0;
+Work DivergenceWork(const ExperimentConfig& config) {
+  Work work;
   for (const uint64_t bucket : config.sizes.buckets) {
-    tokens += bucket * config.groups.size() * (config.sizes.documents + 1);
+    work.scored += bucket * config.groups.size() * config.sizes.documents;
+    for (const ExperimentGroup& group : config.groups) {
+      if (ChecksDecoding(group)) work += DecodeCheckWork(config, bucket);
+    }
   }
-  return tokens;
+  return work;
+}
+
+Work LayerSensitivityWork(const ExperimentConfig& config, uint32_t num_layers) {
+  return {.scored = 2 * config.sizes.buckets.front() * num_layers};
 }
 
 std::vector<uint8_t> PackPositions(const std::vector<PositionDivergence>& positions) {

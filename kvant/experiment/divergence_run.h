@@ -17,9 +17,9 @@ void RunDivergence(const RunContext& context);
 // One layer of the group quantized at a time, all others as the baseline; kind
 // "layer_sensitivity": payload {layer, mean_kld}.
 void RunLayerSensitivity(const RunContext& context, const std::string& group);
+Work LayerSensitivityWork(const ExperimentConfig& config, uint32_t num_layers);
 
-// Tokens that RunDivergence lets models run over.
-uint64_t DivergenceWork(const ExperimentConfig& config);
+Work DivergenceWork(const ExperimentConfig& config);
 
 // Four float32 per position: KLD, log p of the baseline and of the candidate, and a bit mask
 // (1: same top-1, 2: not finite).

@@ -131,7 +131,7 @@ std::shared_ptr<const ScaleSet> ScalesFor(const RunContext& context, const std::
                                                 CalibrationLength(context.config)),
                 options, [&](uint64_t done, uint64_t) {
                   context.CheckStop();
-                  context.Worked("calibration", done - std::exchange(last, done));
+                  context.Worked("calibration", {.prefilled = done - std::exchange(last, done)});
                 });
   WriteScaleFiles(prefix, scales);
   StoredSample sample;
@@ -206,33 +206,19 @@ void StoreMemory(const RunContext& context) {
   context.Put(std::move(sample));
 }
 
-uint64_t TotalWork(const ExperimentConfig& config, const KvGeometry& geometry) {
-  uint64_t work = 0;
+Work TotalWork(const ExperimentConfig& config, const KvGeometry& geometry) {
+  Work work;
   if (config.tasks.divergence) work += DivergenceWork(config);
   if (config.tasks.needles) work += NeedleWork(config);
   if (config.tasks.free_run) work += FreeRunWork(config);
   if (config.tasks.speed) work += SpeedWork(config);
-  if (!config.layer_sensitivity.empty()) {
-    work += 2 * config.sizes.buckets.front() * geometry.num_layers;
-  }
+  if (!config.layer_sensitivity.empty()) work += LayerSensitivityWork(config, geometry.num_layers);
   for (const ExperimentGroup& group : config.groups) {
     if (config.scale_file.empty() && NeedsScales(group.plan)) {
-      work += config.sizes.calibration_sequences * CalibrationLength(config);
+      work.prefilled += config.sizes.calibration_sequences * CalibrationLength(config);
     }
   }
   return work;
-}
-
-double MeasureTokensPerSecond(Engine* engine) {
-  const PlanId plan = engine->AddPlan(MakeKvPlan("bf16", engine->model().geometry));
-  constexpr uint64_t kTokens = 256;
-  const std::vector<TokenId> tokens(std::min(kTokens, engine->max_context()), 1);
-  const auto sequence = engine->StartScoring(plan, tokens.size());
-  const auto start = std::chrono::steady_clock::now();
-  sequence->Skip(tokens, Pass::kPrefill);
-  const double seconds =
-      std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-  return static_cast<double>(tokens.size()) / seconds;
 }
 
 }  // namespace
@@ -279,10 +265,10 @@ int64_t RunExperiment(const ExperimentConfig& config, Engine* engine, Store* sto
   context.run =
       store->StartRun(Hex(Sha256Of(config_json.dump())), stored_config, EnvironmentJson(*engine));
   ExperimentProgress state;
-  state.total = TotalWork(config, engine->model().geometry);
-  context.worked = [&](const std::string& what, uint64_t tokens) {
+  state.total = TotalWork(config, engine->model().geometry).units();
+  context.worked = [&](const std::string& what, const Work& work) {
     state.what = what;
-    state.done += tokens;
+    state.done += work.units();
     if (progress) progress(state);
   };
   for (const ExperimentGroup& group : config.groups) {
@@ -316,10 +302,9 @@ Preflight CheckExperiment(const ExperimentConfig& config, Engine* engine) {
       text.CalibrationWindows(config.sizes.calibration_sequences, CalibrationLength(config));
     }
   }
-  preflight.total_tokens = TotalWork(config, engine->model().geometry);
-  preflight.tokens_per_second = MeasureTokensPerSecond(engine);
-  preflight.estimated_seconds =
-      EstimateSeconds(config, engine->model().geometry, preflight.tokens_per_second);
+  preflight.work = TotalWork(config, engine->model().geometry);
+  preflight.speed = MeasureSpeed(engine);
+  preflight.estimated_seconds = EstimateSeconds(config, engine->model().geometry, preflight.speed);
   for (const ExperimentGroup& group : config.groups) {
     preflight.lines.push_back(
         fmt::format("group {:<16} {} ({})", group.name, group.plan, GroupRoleName(group.role)));
@@ -327,24 +312,26 @@ Preflight CheckExperiment(const ExperimentConfig& config, Engine* engine) {
   std::vector<std::string> buckets;
   for (const uint64_t bucket : config.sizes.buckets) buckets.push_back(FormatTokens(bucket));
   preflight.lines.push_back(fmt::format(
-      "buckets {}; {} documents and {} haystacks each; {} tokens to run at {:.0f} tokens/s: about "
-      "{:.0f} s",
+      "buckets {}; {} documents and {} haystacks each; {} tokens to run, prefill at {:.0f} and "
+      "decoding at {:.0f} tokens/s: about {:.0f} s",
       fmt::join(buckets, ", "), config.sizes.documents, config.sizes.haystacks,
-      preflight.total_tokens, preflight.tokens_per_second, preflight.estimated_seconds));
+      preflight.work.tokens(), 1 / preflight.speed.prefilled, 1 / preflight.speed.decoded,
+      preflight.estimated_seconds));
   return preflight;
 }
 
 double EstimateSeconds(const ExperimentConfig& config, const KvGeometry& geometry,
-                       double tokens_per_second) {
-  // Logits of every scored position and attention over long contexts cost about a third more than
-  // the probe's bare prefill.
-  constexpr double kOverhead = 1.35;
-  return kOverhead * static_cast<double>(TotalWork(config, geometry)) / tokens_per_second;
+                       const EngineSpeed& speed) {
+  // The probe is short: attention over long contexts comes on top.
+  constexpr double kOverhead = 1.1;
+  return kOverhead * SecondsFor(TotalWork(config, geometry), speed);
 }
 
 double FitTimeBudget(double budget_seconds, ExperimentConfig* config, Engine* engine) {
+  CheckExperiment(*config, engine);
+  const EngineSpeed speed = MeasureSpeed(engine);
   for (;;) {
-    const double estimate = CheckExperiment(*config, engine).estimated_seconds;
+    const double estimate = EstimateSeconds(*config, engine->model().geometry, speed);
     ExperimentSizes& sizes = config->sizes;
     const bool smallest = sizes.documents == 1 && sizes.haystacks <= 1 && sizes.free_runs <= 1;
     if (estimate <= budget_seconds || smallest) return estimate;

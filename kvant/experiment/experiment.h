@@ -10,13 +10,14 @@
 
 #include "kvant/engine/engine.h"
 #include "kvant/experiment/experiment_config.h"
+#include "kvant/experiment/work.h"
 #include "kvant/store/store.h"
 
 namespace kvant {
 
 struct ExperimentProgress {
   std::string what;
-  uint64_t done = 0;  // tokens that models have run over
+  uint64_t done = 0;  // Work::units()
   uint64_t total = 0;
 };
 
@@ -33,8 +34,8 @@ int64_t RunExperiment(const ExperimentConfig& config, Engine* engine, Store* sto
 
 // What a run will do and how long, without running more than a moment's probe.
 struct Preflight {
-  uint64_t total_tokens = 0;
-  double tokens_per_second = 0;  // of this machine on this model, measured
+  Work work;
+  EngineSpeed speed;  // of this machine on this model, measured
   double estimated_seconds = 0;
   std::vector<std::string> lines;  // for people
 };
@@ -42,7 +43,7 @@ Preflight CheckExperiment(const ExperimentConfig& config, Engine* engine);
 
 // How long a run takes at a measured speed.
 double EstimateSeconds(const ExperimentConfig& config, const KvGeometry& geometry,
-                       double tokens_per_second);
+                       const EngineSpeed& speed);
 
 // Scales documents, haystacks and free runs so that the estimate fits the budget; at least one of
 // each stays. Returns the estimate.

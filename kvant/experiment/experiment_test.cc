@@ -104,8 +104,9 @@ TEST_F(ExperimentTest, PreflightFindsWhatIsMissing) {
   const auto engine = MakeEngine();
   ExperimentConfig config = SmallConfig(folder_);
   const Preflight preflight = CheckExperiment(config, engine.get());
-  EXPECT_GT(preflight.total_tokens, 0U);
-  EXPECT_GT(preflight.tokens_per_second, 0);
+  EXPECT_GT(preflight.work.scored, 0U);
+  EXPECT_GT(preflight.speed.prefilled, 0);
+  EXPECT_GT(preflight.speed.decoded, 0);
   config.texts = {"too short"};
   EXPECT_THROW(CheckExperiment(config, engine.get()), Error);
   config = SmallConfig(folder_);

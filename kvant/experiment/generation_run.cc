@@ -32,6 +32,27 @@ CountTokens CounterOf(const Engine& engine) {
   };
 }
 
+// One group on one haystack: its text once, and all answers.
+Work HaystackWork(uint64_t bucket) {
+  const NeedleOptions options;
+  return {.prefilled = bucket, .decoded = options.depths.size() * options.answer_tokens};
+}
+
+// One group on all prompts, which are decoded together: another row costs about a third of the
+// first.
+Work FreeRunGroupWork(const ExperimentSizes& sizes) {
+  return {.prefilled = sizes.free_runs * kFreeRunPrompt,
+          .decoded = sizes.free_run_tokens * (sizes.free_runs + 2) / 3};
+}
+
+Work SpeedGroupWork(uint64_t bucket) {
+  return {.prefilled = bucket - kSpeedTokens, .decoded = kSpeedTokens};
+}
+
+bool MeasuresSpeed(const ExperimentGroup& group) {
+  return group.role != GroupRole::kNegativeControl;
+}
+
 void AskOne(const RunContext& context, const RunGroup& group, uint64_t bucket, uint64_t number,
             const Haystack& haystack, const Needle& needle, uint32_t answer_tokens) {
   const std::string key =
@@ -131,7 +152,7 @@ void RunNeedles(const RunContext& context) {
                  static_cast<uint32_t>(options.answer_tokens));
         }
         context.engine.ClearPrefixes();
-        context.Worked(fmt::format("needles at {}", bucket), bucket);
+        context.Worked(fmt::format("needles at {}", bucket), HaystackWork(bucket));
       }
     }
   }
@@ -143,14 +164,15 @@ void CheckNeedles(const ExperimentConfig& config, const Engine& engine) {
   MakeHaystack(OptionsFor(config, shortest, 0), CounterOf(engine));
 }
 
-uint64_t NeedleWork(const ExperimentConfig& config) {
-  uint64_t tokens = 0;
+Work NeedleWork(const ExperimentConfig& config) {
+  Work work;
   for (const uint64_t bucket : config.sizes.buckets) {
     for (const ExperimentGroup& group : config.groups) {
-      if (group.role != GroupRole::kFloor) tokens += bucket * config.sizes.haystacks;
+      if (group.role == GroupRole::kFloor) continue;
+      for (uint64_t i = 0; i < config.sizes.haystacks; ++i) work += HaystackWork(bucket);
     }
   }
-  return tokens;
+  return work;
 }
 
 void RunFreeRuns(const RunContext& context) {
@@ -185,19 +207,21 @@ void RunFreeRuns(const RunContext& context) {
         context.Put(std::move(sample));
       }
     }
-    context.Worked("free running", sizes.free_runs * (kFreeRunPrompt + sizes.free_run_tokens));
+    context.Worked("free running", FreeRunGroupWork(sizes));
   }
 }
 
-uint64_t FreeRunWork(const ExperimentConfig& config) {
-  return config.groups.size() * config.sizes.free_runs *
-         (kFreeRunPrompt + config.sizes.free_run_tokens);
+Work FreeRunWork(const ExperimentConfig& config) {
+  Work work;
+  if (config.sizes.free_runs == 0) return work;
+  for (size_t i = 0; i < config.groups.size(); ++i) work += FreeRunGroupWork(config.sizes);
+  return work;
 }
 
 void RunSpeed(const RunContext& context) {
   for (const RunGroup& group : context.groups) {
     const std::string key = "speed/" + group.group.name;
-    if (group.group.role == GroupRole::kNegativeControl) continue;
+    if (!MeasuresSpeed(group.group)) continue;
     if (!context.Has(key)) {
       Json ttft = Json::array();
       Json tpot = Json::array();
@@ -213,14 +237,19 @@ void RunSpeed(const RunContext& context) {
       sample.payload = {{"ttft", ttft}, {"tpot", tpot}};
       context.Put(std::move(sample));
     }
-    for (const uint64_t bucket : context.config.sizes.buckets) context.Worked("speed", bucket);
+    for (const uint64_t bucket : context.config.sizes.buckets) {
+      context.Worked("speed", SpeedGroupWork(bucket));
+    }
   }
 }
 
-uint64_t SpeedWork(const ExperimentConfig& config) {
-  uint64_t tokens = 0;
-  for (const uint64_t bucket : config.sizes.buckets) tokens += bucket * config.groups.size();
-  return tokens;
+Work SpeedWork(const ExperimentConfig& config) {
+  Work work;
+  for (const ExperimentGroup& group : config.groups) {
+    if (!MeasuresSpeed(group)) continue;
+    for (const uint64_t bucket : config.sizes.buckets) work += SpeedGroupWork(bucket);
+  }
+  return work;
 }
 
 }  // namespace kvant

@@ -10,16 +10,16 @@ namespace kvant {
 void RunNeedles(const RunContext& context);
 // Throws Error{kUsage} if the shortest bucket cannot hold the needles.
 void CheckNeedles(const ExperimentConfig& config, const Engine& engine);
-uint64_t NeedleWork(const ExperimentConfig& config);
+Work NeedleWork(const ExperimentConfig& config);
 
 // Kind "free_run", per group and prompt: payload {prompt, tokens, agreement, period, copies,
 // finish, text}. Greedy, never stopped by an end of text before the baseline stops.
 void RunFreeRuns(const RunContext& context);
-uint64_t FreeRunWork(const ExperimentConfig& config);
+Work FreeRunWork(const ExperimentConfig& config);
 
 // Kind "speed", per group: payload {ttft: [{tokens, ms}], tpot: [{context, ms, low, high}]}: TPOT
 // is the median time between tokens, low and high its quartiles.
 void RunSpeed(const RunContext& context);
-uint64_t SpeedWork(const ExperimentConfig& config);
+Work SpeedWork(const ExperimentConfig& config);
 
 }  // namespace kvant

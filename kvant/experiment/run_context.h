@@ -9,6 +9,7 @@
 #include "kvant/engine/engine.h"
 #include "kvant/experiment/experiment_config.h"
 #include "kvant/experiment/text_split.h"
+#include "kvant/experiment/work.h"
 #include "kvant/store/store.h"
 
 namespace kvant {
@@ -18,7 +19,6 @@ struct RunGroup {
   PlanId plan = 0;
 };
 
-// Work is counted in tokens that a model runs over, so that progress and its end can be told.
 struct RunContext {
   const ExperimentConfig& config;
   Engine& engine;
@@ -27,13 +27,13 @@ struct RunContext {
   int64_t run = 0;
   std::vector<RunGroup> groups;  // the baseline first
   const std::atomic<bool>* stop = nullptr;
-  std::function<void(const std::string& what, uint64_t tokens)> worked;  // may be empty
+  std::function<void(const std::string& what, const Work& work)> worked;  // may be empty
 
   const RunGroup& baseline() const { return groups.front(); }
   bool Has(const std::string& key) const { return store.Has(run, key); }
   void Put(StoredSample sample) const { store.Put(run, sample); }
-  void Worked(const std::string& what, uint64_t tokens) const {
-    if (worked) worked(what, tokens);
+  void Worked(const std::string& what, const Work& work) const {
+    if (worked) worked(what, work);
   }
   // Throws Error{kCancelled} if the user asked to stop; everything measured so far is stored.
   void CheckStop() const;
