@@ -6,11 +6,33 @@
 #include <algorithm>
 #include <cstdlib>
 
-#include "hwy/highway.h"
-#include "hwy/targets.h"
 #include "kvant/core/error.h"
 
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "kvant/kernel/isa.cc"
+#include "hwy/foreach_target.h"
+#include "hwy/highway.h"
+
+HWY_BEFORE_NAMESPACE();
 namespace kvant {
+namespace HWY_NAMESPACE {
+namespace {
+
+Isa IsaOfTarget() {
+  if (HWY_TARGET == HWY_AVX3) return Isa::kAvx512;
+  if (HWY_TARGET == HWY_AVX2) return Isa::kAvx2;
+  return Isa::kPortable;
+}
+
+}  // namespace
+}  // namespace HWY_NAMESPACE
+}  // namespace kvant
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace kvant {
+
+HWY_EXPORT(IsaOfTarget);
 
 namespace {
 
@@ -22,12 +44,22 @@ int64_t TargetsOf(Isa isa) {
     case Isa::kAvx2:
       return HWY_AVX2;
     case Isa::kPortable:
-      return HWY_STATIC_TARGET;
+      return HWY_SCALAR | HWY_EMU128;
   }
-  return HWY_STATIC_TARGET;
+  return 0;
 }
 
 bool forced = false;
+
+// What was compiled and this CPU has. Highway's SupportedTargets() also makes every kernel choose
+// its path anew and so forgets a forced one: it is called here only, before any path is forced.
+int64_t UsableTargets() {
+  static const int64_t usable = [] {
+    const int64_t everywhere = HWY_STATIC_TARGET;
+    return (hwy::SupportedTargets() | everywhere) & HWY_TARGETS;
+  }();
+  return usable;
+}
 
 }  // namespace
 
@@ -46,38 +78,26 @@ std::string_view IsaName(Isa isa) {
 std::vector<Isa> AllIsas() { return {Isa::kPortable, Isa::kAvx2, Isa::kAvx512}; }
 
 std::vector<Isa> AvailableIsas() {
-  // What the CPU has, whatever has been forced.
-  static const int64_t supported = [] {
-    hwy::DisableTargets(0);
-    return hwy::SupportedTargets();
-  }();
   std::vector<Isa> available;
   for (const Isa isa : AllIsas()) {
-    if (isa == Isa::kPortable || (supported & TargetsOf(isa)) != 0) available.push_back(isa);
+    if ((UsableTargets() & TargetsOf(isa)) != 0) available.push_back(isa);
   }
   return available;
 }
 
-Isa ActiveIsa() {
-  AvailableIsas();
-  const int64_t supported = hwy::SupportedTargets();
-  if ((supported & HWY_AVX3) != 0) return Isa::kAvx512;
-  if ((supported & HWY_AVX2) != 0) return Isa::kAvx2;
-  return Isa::kPortable;
-}
+Isa ActiveIsa() { return HWY_DYNAMIC_DISPATCH(IsaOfTarget)(); }
 
 bool IsaIsForced() { return forced; }
 
 void ForceIsa(Isa isa) {
   const std::vector<Isa> available = AvailableIsas();
   KVANT_CHECK(std::find(available.begin(), available.end(), isa) != available.end());
-  int64_t disabled = 0;
+  int64_t targets = UsableTargets();
   for (const Isa better : AllIsas()) {
-    if (better > isa) disabled |= TargetsOf(better);
+    if (better > isa) targets &= ~TargetsOf(better);
   }
-  hwy::DisableTargets(disabled);
-  // Highway caches its choice; a new mask makes the next dispatch choose again.
-  hwy::GetChosenTarget().Update(hwy::SupportedTargets());
+  hwy::GetChosenTarget().Update(targets);
+  KVANT_CHECK(ActiveIsa() == isa);
 }
 
 void ApplyIsaFromEnvironment() {
@@ -97,3 +117,4 @@ void ApplyIsaFromEnvironment() {
 }
 
 }  // namespace kvant
+#endif

@@ -10,10 +10,11 @@ enum class Isa { kPortable, kAvx2, kAvx512 };
 
 std::string_view IsaName(Isa isa);  // "portable", "avx2", "avx512"
 std::vector<Isa> AllIsas();
-// Those that this CPU and operating system can run, portable first.
+// Those that were compiled and that this CPU and operating system can run, the slowest first.
 std::vector<Isa> AvailableIsas();
 
-// The one in use: the best available, or what the environment variable KVANT_ISA names.
+// The one in use, as the kernels themselves say: the best available, or what the environment
+// variable KVANT_ISA names.
 Isa ActiveIsa();
 bool IsaIsForced();
 
