@@ -8,6 +8,7 @@
 #include "kvant/core/file.h"
 #include "kvant/report/report_html.h"
 #include "kvant/report/report_json.h"
+#include "kvant/report/report_json_check.h"
 
 namespace kvant {
 
@@ -20,8 +21,24 @@ struct ReportFlags {
   bool json = false;
 };
 
+// The page of a report.json from elsewhere, beside it.
+int RenderFile(const ReportFlags& flags) {
+  constexpr uint64_t kMaxBytes = 64 << 20;
+  if (flags.run != 0 || !flags.rules.empty()) {
+    throw Error(ErrorCode::kUsage, "--run and --rules need the stored samples",
+                "give the experiment's folder, not its report.json");
+  }
+  const std::string text = ReadWholeFile(flags.folder, kMaxBytes);
+  const Json report = ParseReport(text, flags.folder);
+  const std::filesystem::path page = std::filesystem::path(flags.folder).replace_extension(".html");
+  WriteFileAtomically(page, RenderReportHtml(report));
+  std::printf("%s\n", flags.json ? report.dump(1).c_str() : page.c_str());
+  return 0;
+}
+
 int MakeReport(const ReportFlags& flags) {
   const std::filesystem::path folder = flags.folder;
+  if (std::filesystem::is_regular_file(folder)) return RenderFile(flags);
   const Store store = Store::OpenForReading(folder / "results.db");
   const std::vector<StoredRun> runs = store.Runs();
   if (runs.empty()) {
@@ -48,8 +65,13 @@ int MakeReport(const ReportFlags& flags) {
 void AddReportCommand(CLI::App* app, CommandBody* body) {
   auto flags = std::make_shared<ReportFlags>();
   CLI::App* command = app->add_subcommand(
-      "report", "Write report.html and report.json of a stored run again, perhaps by other rules");
-  command->add_option("folder", flags->folder, "the experiment's --out folder")->required();
+      "report",
+      "Write report.html and report.json of a stored run again, perhaps by other rules\n\n"
+      "Examples:\n"
+      "  kvant report out/mine --rules strict.json\n"
+      "  kvant report report.json             # the page of a report from elsewhere");
+  command->add_option("folder", flags->folder, "the experiment's --out folder, or a report.json")
+      ->required();
   command->add_option("--run", flags->run, "number of the run (default: the last)");
   command->add_option("--rules", flags->rules, "verdict rules (JSON)");
   command->add_flag("--json", flags->json, "the report's JSON on stdout");

@@ -60,6 +60,17 @@ void DivergeChunk(std::span<const TokenId> window, size_t first, size_t count, s
   }
 }
 
+// The baseline has no divergence samples to carry the bytes that its sequence holds.
+void StoreHeldBytes(const RunContext& context, uint64_t bucket, const ScoringSequence& sequence) {
+  StoredSample sample;
+  sample.group = context.baseline().group.name;
+  sample.key = fmt::format("held/{}/{}", sample.group, bucket);
+  sample.kind = "held";
+  sample.bucket = bucket;
+  sample.payload = {{"tokens", sequence.tokens()}, {"held_bytes", sequence.held_bytes()}};
+  if (!context.Has(sample.key)) context.Put(std::move(sample));
+}
+
 void RunDocument(const RunContext& context, uint64_t bucket, uint64_t document,
                  const std::vector<TokenId>& window) {
   std::vector<Runner> runners;
@@ -92,6 +103,7 @@ void RunDocument(const RunContext& context, uint64_t bucket, uint64_t document,
     context.Worked(fmt::format("divergence at {}", bucket),
                    {.scored = count * context.groups.size()});
   }
+  StoreHeldBytes(context, bucket, *baseline);
   for (Runner& runner : runners) {
     StoredSample sample;
     sample.key = DocumentKey(runner.group->group.name, bucket, document);

@@ -50,6 +50,8 @@ struct RunSamples {
   std::string baseline;
   std::map<std::string, std::map<uint64_t, std::vector<StoredSample>>> divergence;
   std::map<std::string, std::map<uint64_t, StoredSample>> decode_checks;
+  // {tokens, held_bytes} of a group's longest sequence.
+  std::map<std::string, Json> held;
   std::map<std::string, std::map<uint64_t, std::vector<Json>>> needles;
   std::map<std::string, std::vector<Json>> free_runs;
 };
@@ -63,6 +65,14 @@ RunSamples ReadRun(const Store& store, int64_t run) {
   }
   for (StoredSample& s : store.Samples(run, "divergence")) {
     samples.divergence[s.group][s.bucket].push_back(std::move(s));
+  }
+  for (const auto& [group, buckets] : samples.divergence) {
+    samples.held[group] = buckets.rbegin()->second.front().payload;
+  }
+  uint64_t longest = 0;
+  for (const StoredSample& s : store.Samples(run, "held")) {
+    if (s.bucket >= longest) samples.held[s.group] = s.payload;
+    longest = std::max(longest, s.bucket);
   }
   for (StoredSample& s : store.Samples(run, "decode_check")) {
     samples.decode_checks[s.group].emplace(s.bucket, std::move(s));
@@ -388,12 +398,12 @@ Json GroupsJson(const RunSamples& samples) {
   for (const GroupInfo& group : samples.groups) {
     Json row = group.payload;
     row["bytes_per_token_measured"] = nullptr;
-    const auto it = samples.divergence.find(group.name);
-    if (it != samples.divergence.end() && !it->second.empty()) {
-      const StoredSample& longest = it->second.rbegin()->second.front();
-      row["bytes_per_token_measured"] = longest.payload.at("held_bytes").get<double>() /
-                                        longest.payload.at("tokens").get<double>();
-      row["measured_at_tokens"] = longest.payload.at("tokens");
+    const auto it = samples.held.find(group.name);
+    if (it != samples.held.end()) {
+      const Json& held = it->second;
+      row["bytes_per_token_measured"] =
+          held.at("held_bytes").get<double>() / held.at("tokens").get<double>();
+      row["measured_at_tokens"] = held.at("tokens");
     }
     AddCounts(samples, group.name, &row);
     rows.push_back(row);

@@ -71,6 +71,17 @@ class ReportTest : public testing::Test {
     return s;
   }
 
+  // 100 bytes for each token at 512, and not at 128.
+  static StoredSample Held(const std::string& group, uint64_t bucket) {
+    StoredSample s;
+    s.key = "held/" + group + "/" + std::to_string(bucket);
+    s.kind = "held";
+    s.group = group;
+    s.bucket = bucket;
+    s.payload = {{"tokens", bucket}, {"held_bytes", 51200}};
+    return s;
+  }
+
   static StoredSample Needle(const std::string& group, int haystack, bool right) {
     StoredSample s;
     s.key = "needle/" + group + "/" + std::to_string(haystack);
@@ -89,6 +100,7 @@ class ReportTest : public testing::Test {
     store.Put(run, Group("fp8cal", "group", "static (calibrated)"));
     store.Put(run, Group("int8", "candidate", "dynamic"));
     store.Put(run, Group("int2", "negative_control", "dynamic"));
+    for (const uint64_t bucket : {512U, 128U}) store.Put(run, Held("bf16", bucket));
     for (int i = 0; i < 10; ++i) {
       store.Put(run, Document("fp8", i, 0.02F));
       store.Put(run, Document("fp8cal", i, 0.002F));
@@ -126,6 +138,10 @@ TEST_F(ReportTest, NumbersAreThoseOfTheSamples) {
     EXPECT_TRUE(row["p999"].is_null());
   }
   for (const Json& group : report["groups"]) {
+    if (group["name"] == "bf16") {
+      EXPECT_EQ(group["bytes_per_token_measured"], 100.0);
+      EXPECT_EQ(group["measured_at_tokens"], 512);
+    }
     if (group["name"] != "int8") continue;
     EXPECT_EQ(group["bytes_per_token_measured"], 100.0);
     EXPECT_EQ(group["k"]["saturated"], 30);

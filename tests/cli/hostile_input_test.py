@@ -70,6 +70,14 @@ class HostileInput(ProgramTest):
         self.expect_refusal(done, 3, "results.db")
         self.assertEqual(sorted(p.name for p in out.iterdir()), ["results.db"])
 
+    def test_damaged_reports(self):
+        report = self.folder / "report.json"
+        for text in ("", "{", "[]", '{"schema": 99}', "[" * 100_000):
+            report.write_text(text)
+            self.expect_refusal(kvant("report", report), 3, "report.json")
+        self.assertEqual(kvant("report", report, "--run", 1).returncode, 2)
+        self.assertEqual([p.name for p in self.folder.iterdir()], ["report.json"])
+
     def test_errors_as_json(self):
         done = kvant("inspect", "-m", self.folder / "none", "--json")
         self.assertEqual(done.returncode, 3)
