@@ -29,6 +29,12 @@ enum class ByteCount {
 uint64_t PeakBytes(const CacheLayout& layout, uint64_t tokens, uint64_t chunk_tokens,
                    ByteCount count = ByteCount::kCommitted);
 
+// A bound on what a step of up to chunk_tokens holds beyond PeakBytes(layout, tokens, 1), whatever
+// the tokens: blocks of the chunk that are still open, and those that are about to leave a window.
+// Where only one sequence at a time makes such a step, all of them share this much.
+// REQUIRES: chunk_tokens > 0.
+uint64_t StepHeadroomBytes(const CacheLayout& layout, uint64_t chunk_tokens);
+
 // The blocks of one sequence, for every layer group of its plan (docs/design/cache.md). A step is
 //   Prepare(m)  blocks for m more tokens exist, writable, nowhere shared
 //   kernels     write the tokens, seal the blocks in blocks_to_seal(), attend

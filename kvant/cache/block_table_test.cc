@@ -271,6 +271,22 @@ TEST(PeakBytes, IsExactlyWhatTheHungriestScheduleHolds) {
   }
 }
 
+TEST(PeakBytes, OneTokenAtATimeAndTheHeadroomHoldEveryStep) {
+  auto layouts = VariedLayouts();
+  layouts.push_back(MakeLayout({SealingGroup(100, 6400, 64, 3)}));
+  layouts.push_back(MakeLayout({SealingGroup(300, 6400, 64, 2, 1), SealingGroup(0, 640, 320)}));
+  for (size_t i = 0; i < layouts.size(); ++i) {
+    for (const uint64_t chunk : {1U, 50U, 64U, 100U, 192U, 512U}) {
+      const uint64_t headroom = StepHeadroomBytes(*layouts[i], chunk);
+      for (uint64_t tokens = 1; tokens < 1200; tokens += 7) {
+        ASSERT_LE(PeakBytes(*layouts[i], tokens, chunk),
+                  PeakBytes(*layouts[i], tokens, 1) + headroom)
+            << "layout " << i << " chunk " << chunk << " tokens " << tokens;
+      }
+    }
+  }
+}
+
 TEST(PeakBytes, GrowsWithTheSealedBytesOfFullAttentionOnly) {
   const auto layout =
       MakeLayout({SealingGroup(0, 6400, 3200), SealingGroup(512, 640'000, 320'000)});
@@ -288,8 +304,11 @@ TEST(PeakBytes, RefusesTokensWhoseBytesDoNotFitANumber) {
 TEST(PeakBytes, SequencesAdmittedByItNeverFailToGrow) {
   Random random(3);
   const auto layouts = VariedLayouts();
-  const uint64_t budget = kMiB;
+  uint64_t headroom = 0;
+  for (const auto& layout : layouts) headroom = std::max(headroom, StepHeadroomBytes(*layout, 128));
+  const uint64_t budget = kMiB + headroom;
   BlockPool pool(budget);
+  ASSERT_TRUE(pool.Reserve(headroom));
   struct Admitted {
     BlockTable table;
     uint64_t tokens;
@@ -300,7 +319,7 @@ TEST(PeakBytes, SequencesAdmittedByItNeverFailToGrow) {
   for (int step = 0; step < 6000; ++step) {
     const auto& layout = layouts[random.Below(layouts.size())];
     const uint64_t tokens = 1 + random.Below(900);
-    const uint64_t bytes = PeakBytes(*layout, tokens, 128);
+    const uint64_t bytes = PeakBytes(*layout, tokens, 1);
     if (pool.Reserve(bytes)) running.push_back({BlockTable(pool, layout), tokens, bytes});
     if (running.empty()) continue;
     const size_t index = random.Below(running.size());

@@ -71,4 +71,24 @@ uint64_t PeakBytes(const CacheLayout& layout, uint64_t tokens, uint64_t chunk_to
   return peak;
 }
 
+uint64_t StepHeadroomBytes(const CacheLayout& layout, uint64_t chunk_tokens) {
+  KVANT_CHECK(chunk_tokens > 0);
+  const uint64_t blocks = DivideRoundUp(chunk_tokens, kBlockTokens);
+  uint64_t bytes = 0;
+  for (const GroupLayout& group : layout.groups) {
+    uint64_t cost = 0;
+    if (!group.append) cost += CostOf(group.open_block_bytes, ByteCount::kCommitted);
+    // Append blocks are the chunk's own; others are about to leave a window, sinks as open ones.
+    const bool leaves = group.window_tokens != 0 && group.seals();
+    if (group.append || leaves) {
+      const uint64_t bytes_each = group.sink_blocks > 0 && !group.append
+                                      ? std::max(group.open_block_bytes, group.sealed_block_bytes)
+                                      : group.sealed_block_bytes;
+      cost += CostOf(bytes_each, ByteCount::kCommitted);
+    }
+    bytes = CheckedAdd(bytes, Total(blocks, cost), kWhat);
+  }
+  return bytes;
+}
+
 }  // namespace kvant

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <optional>
 #include <utility>
 
 #include "kvant/core/bytes.h"
@@ -181,12 +182,20 @@ PlanId Engine::AddPlan(const KvPlan& plan) {
     if (!group.append) pool_.AddSizeClass(group.open_block_bytes);
     if (!group.open_is_sealed) pool_.AddSizeClass(group.sealed_block_bytes);
   }
+  headroom_bytes_ =
+      std::max(headroom_bytes_, StepHeadroomBytes(*state.layout.cache, options_.prefill_chunk));
   plans_.push_back(std::move(state));
   return static_cast<PlanId>(plans_.size() - 1);
 }
 
 uint64_t Engine::PeakOf(PlanId plan, uint64_t tokens) const {
-  return PeakBytes(*plans_[plan].layout.cache, tokens, options_.prefill_chunk);
+  return PeakBytes(*plans_[plan].layout.cache, tokens, 1);
+}
+
+// Only one sequence at a time makes a step of more than one token, so all share one headroom.
+bool Engine::Reserve(uint64_t bytes) {
+  const uint64_t taken = pool_.usage().reserved_bytes + headroom_bytes_;
+  return taken <= budget_.pool && bytes <= budget_.pool - taken && pool_.Reserve(bytes);
 }
 
 void Engine::Validate(const Request& request) const {
@@ -214,7 +223,7 @@ void Engine::Validate(const Request& request) const {
                             request.prompt.size(), request.max_new_tokens, total, max_context_),
                 "shorten the prompt or ask for fewer tokens");
   }
-  const uint64_t peak = PeakOf(request.plan, total);
+  const uint64_t peak = CheckedAdd(PeakOf(request.plan, total), headroom_bytes_, "KV blocks");
   if (peak > budget_.pool) {
     throw Error(ErrorCode::kOverBudget,
                 fmt::format("{} tokens under plan '{}' need {} of KV blocks; the pool has {} ({})",
@@ -244,6 +253,10 @@ RequestId Engine::Submit(Request request, RequestCallbacks callbacks) {
 }
 
 void Engine::Cancel(RequestId request) {
+  if (stepping_) {  // a step holds what Finish would free
+    cancelled_.push_back(request);
+    return;
+  }
   for (auto it = waiting_.begin(); it != waiting_.end(); ++it) {
     if ((*it)->id != request) continue;
     const std::unique_ptr<Sequence> sequence = std::move(*it);
@@ -296,7 +309,7 @@ void Engine::Admit() {
     Sequence* sequence = waiting_.front().get();
     const uint64_t peak = PeakOf(
         sequence->request.plan, sequence->request.prompt.size() + sequence->request.max_new_tokens);
-    if (!pool_.Reserve(peak)) return;
+    if (!Reserve(peak)) return;
     sequence->reserved_bytes = peak;
     sequence->blocks =
         std::make_unique<BlockTable>(pool_, plans_[sequence->request.plan].layout.cache);
@@ -457,10 +470,19 @@ void Engine::RemoveFinished() {
 bool Engine::Step() {
   RemoveFinished();
   Admit();
-  const bool prefilled = PrefillOneChunk();
-  const bool decoded = DecodeOnce();
+  stepping_ = true;
+  bool progress = false;
+  try {
+    progress = PrefillOneChunk();
+    progress = DecodeOnce() || progress;
+  } catch (...) {
+    stepping_ = false;
+    throw;
+  }
+  stepping_ = false;
+  for (const RequestId request : std::exchange(cancelled_, {})) Cancel(request);
   RemoveFinished();
-  return prefilled || decoded || !waiting_.empty();
+  return progress;
 }
 
 void Engine::RunUntilIdle() {
@@ -469,13 +491,20 @@ void Engine::RunUntilIdle() {
 }
 
 Completion Engine::Generate(Request request, std::function<void(const TokenEvent&)> on_token) {
-  Completion result;
+  std::optional<Completion> result;
   RequestCallbacks callbacks;
   callbacks.on_token = std::move(on_token);
   callbacks.on_completion = [&result](const Completion& completion) { result = completion; };
-  Submit(std::move(request), std::move(callbacks));
+  const RequestId id = Submit(std::move(request), std::move(callbacks));
   RunUntilIdle();
-  return result;
+  if (!result) {
+    Cancel(id);
+    throw Error(ErrorCode::kOverBudget,
+                fmt::format("the pool of {} has {} reserved by scoring sequences",
+                            FormatBytes(budget_.pool), FormatBytes(pool_.usage().reserved_bytes)),
+                "end them first, or raise --memory");
+  }
+  return *std::move(result);
 }
 
 std::unique_ptr<ScoringSequence> Engine::StartScoring(PlanId plan, uint64_t max_tokens) {
@@ -486,13 +515,14 @@ std::unique_ptr<ScoringSequence> Engine::StartScoring(PlanId plan, uint64_t max_
                 "choose a shorter bucket or a longer --context");
   }
   const uint64_t peak = PeakOf(plan, max_tokens);
-  if (!pool_.Reserve(peak)) {
-    throw Error(ErrorCode::kOverBudget,
-                fmt::format("{} tokens under plan '{}' need {} of KV blocks; the pool of {} has {} "
-                            "reserved",
-                            max_tokens, plans_[plan].layout.plan.name, FormatBytes(peak),
-                            FormatBytes(budget_.pool), FormatBytes(pool_.usage().reserved_bytes)),
-                "raise --memory or choose a shorter bucket");
+  if (!Reserve(peak)) {
+    throw Error(
+        ErrorCode::kOverBudget,
+        fmt::format("{} tokens under plan '{}' need {} of KV blocks; the pool of {} has {} "
+                    "reserved",
+                    max_tokens, plans_[plan].layout.plan.name, FormatBytes(peak + headroom_bytes_),
+                    FormatBytes(budget_.pool), FormatBytes(pool_.usage().reserved_bytes)),
+        "raise --memory or choose a shorter bucket");
   }
   return std::unique_ptr<ScoringSequence>(new ScoringSequence(this, plan, max_tokens, peak));
 }

@@ -102,14 +102,17 @@ class Engine {
   // fit or a full queue.
   RequestId Submit(Request request, RequestCallbacks callbacks);
 
-  // Frees the request's blocks at once; its completion says kCancelled. Unknown ids are ignored.
+  // Frees the request's blocks at once, or at the end of the step when called from a callback; its
+  // completion says kCancelled. Unknown ids are ignored.
   void Cancel(RequestId request);
 
-  // Runs one step; false when there is nothing to do.
+  // Runs one step; false when there is nothing to do, or nothing can be done: requests wait for
+  // memory that scoring sequences hold.
   bool Step();
   void RunUntilIdle();
 
-  // Submit, run until idle, return: for callers with one request.
+  // Submit, run until idle, return: for callers with one request. Throws Error{kOverBudget} if
+  // scoring sequences leave it no memory.
   Completion Generate(Request request, std::function<void(const TokenEvent&)> on_token = nullptr);
 
   // A sequence of at most max_tokens. Throws Error{kOverBudget} if the pool has no room for it.
@@ -129,7 +132,10 @@ class Engine {
   struct Sequence;
 
   void Validate(const Request& request) const;
+  // What a sequence reserves, the headroom of its steps apart.
   uint64_t PeakOf(PlanId plan, uint64_t tokens) const;
+  // False if the pool has no room beside the sequences that are there and one of them in a step.
+  bool Reserve(uint64_t bytes);
   void Admit();
   void AdoptPrefix(Sequence* sequence);
   bool PrefillOneChunk();
@@ -152,10 +158,13 @@ class Engine {
   PrefixIndex prefixes_;
   std::unique_ptr<Transformer> transformer_;
   std::deque<PlanState> plans_;
-  std::vector<float> logits_;  // [max(max_batch, …), vocabulary]
+  uint64_t headroom_bytes_ = 0;  // StepHeadroomBytes, the most of any plan
+  std::vector<float> logits_;    // [max(max_batch, …), vocabulary]
   std::deque<std::unique_ptr<Sequence>> waiting_;
   std::list<std::unique_ptr<Sequence>> running_;
   RequestId next_request_ = 1;
+  bool stepping_ = false;
+  std::vector<RequestId> cancelled_;  // by callbacks, during this step
 };
 
 }  // namespace kvant

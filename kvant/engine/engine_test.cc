@@ -11,6 +11,7 @@
 #include "kvant/core/error.h"
 #include "kvant/core/random.h"
 #include "kvant/engine/tiny_model.h"
+#include "kvant/memory/memory_budget.h"
 
 namespace kvant {
 namespace {
@@ -234,8 +235,12 @@ TEST(Engine, WhatDoesNotFitWaitsAndWhatNeverFitsIsRefused) {
   Engine probe(TinyModel("llama"), options);
   const uint64_t fixed = options.memory_bytes - probe.budget().pool;
   const PlanId bf16 = probe.AddPlan(MakeKvPlan("bf16", probe.model().geometry));
-  const uint64_t peak = PeakBytes(*probe.plan(bf16).layout.cache, 600, options.prefill_chunk);
-  options.memory_bytes = fixed + 2 * peak;  // room for two of them
+  const CacheLayout& layout = *probe.plan(bf16).layout.cache;
+  const uint64_t pool =
+      2 * PeakBytes(layout, 600, 1) + StepHeadroomBytes(layout, options.prefill_chunk);
+  EXPECT_EQ(SequencesThatFit(layout, pool, 600, options.prefill_chunk), 2U);
+  EXPECT_EQ(SequencesThatFit(layout, pool - 1, 600, options.prefill_chunk), 1U);
+  options.memory_bytes = fixed + pool;
   Engine engine(TinyModel("llama"), options);
   const PlanId plan = engine.AddPlan(MakeKvPlan("bf16", engine.model().geometry));
   int finished = 0;
@@ -247,10 +252,12 @@ TEST(Engine, WhatDoesNotFitWaitsAndWhatNeverFitsIsRefused) {
     };
     engine.Submit(MakeRequest(RandomPrompt(500, i), plan, 100), std::move(callbacks));
   }
+  size_t most_running = 0;
   while (engine.Step()) {
-    EXPECT_LE(engine.num_running(), 2U);
+    most_running = std::max(most_running, engine.num_running());
     EXPECT_LE(engine.pool_usage().committed_bytes, engine.budget().pool);
   }
+  EXPECT_EQ(most_running, 2U);
   EXPECT_EQ(finished, 5);
   try {
     engine.Submit(MakeRequest(RandomPrompt(1900, 9), plan, 100), {});
@@ -261,6 +268,53 @@ TEST(Engine, WhatDoesNotFitWaitsAndWhatNeverFitsIsRefused) {
   }
   options.memory_bytes = fixed / 2;
   EXPECT_THROW(Engine(TinyModel("llama"), options), Error);
+}
+
+TEST(Engine, CheckpointsThatContradictThemselvesAreRefused) {
+  TinyShape shape;
+  shape.embedding_rows = TinyModelBuilder::kVocabulary - 1;
+  EXPECT_THROW(TinyModelBuilder(shape).Build(), Error);
+  TinyModelBuilder unread((TinyShape()));
+  unread.gguf().FloatTensor("blk.0.attn_output.bias", {128}, std::vector<float>(128));
+  EXPECT_THROW(unread.Build(), Error) << "a bias that would be left out";
+}
+
+TEST(Engine, ACallbackMayCancelAnyRequest) {
+  Engine engine(TinyModel("llama"), Options());
+  const PlanId plan = engine.AddPlan(MakeKvPlan("bf16", engine.model().geometry));
+  std::vector<RequestId> ids;
+  std::vector<FinishReason> finished;
+  for (uint64_t i = 0; i < 3; ++i) {
+    RequestCallbacks callbacks;
+    callbacks.on_completion = [&](const Completion& c) { finished.push_back(c.finish); };
+    callbacks.on_token = [&](const TokenEvent& event) {
+      // The second request's first token cancels all: an earlier, itself, a later of the batch.
+      if (event.request != ids[1]) return;
+      for (const RequestId id : ids) engine.Cancel(id);
+    };
+    ids.push_back(engine.Submit(MakeRequest(RandomPrompt(20, i), plan, 30), std::move(callbacks)));
+  }
+  engine.RunUntilIdle();
+  EXPECT_EQ(finished, std::vector<FinishReason>(3, FinishReason::kCancelled));
+  EXPECT_EQ(engine.pool_usage().used_bytes, 0U);
+  EXPECT_EQ(engine.pool_usage().reserved_bytes, 0U);
+}
+
+TEST(Engine, ARequestThatScoringLeavesNoMemoryForIsRefused) {
+  EngineOptions options = Options();
+  Engine probe(TinyModel("llama"), options);
+  const uint64_t fixed = options.memory_bytes - probe.budget().pool;
+  const PlanId bf16 = probe.AddPlan(MakeKvPlan("bf16", probe.model().geometry));
+  const CacheLayout& layout = *probe.plan(bf16).layout.cache;
+  options.memory_bytes =
+      fixed + PeakBytes(layout, 600, 1) + StepHeadroomBytes(layout, options.prefill_chunk);
+  Engine engine(TinyModel("llama"), options);
+  const PlanId plan = engine.AddPlan(MakeKvPlan("bf16", engine.model().geometry));
+  {
+    const auto scoring = engine.StartScoring(plan, 600);
+    EXPECT_THROW(engine.Generate(MakeRequest(RandomPrompt(100, 1), plan, 10)), Error);
+  }
+  EXPECT_EQ(engine.Generate(MakeRequest(RandomPrompt(100, 1), plan, 10)).tokens.size(), 10U);
 }
 
 TEST(Engine, HostileRequestsAreRefused) {

@@ -19,7 +19,8 @@ struct TinyShape {
   uint32_t head_dim = 32;
   uint32_t hidden = 128;
   uint32_t feed_forward = 192;
-  uint32_t window = 96;  // gemma3; every third layer is full
+  uint32_t window = 96;           // gemma3; every third layer is full
+  uint32_t embedding_rows = 258;  // less than the tokenizer's tokens: damaged
 };
 
 class TinyModelBuilder {
@@ -27,12 +28,14 @@ class TinyModelBuilder {
   explicit TinyModelBuilder(const TinyShape& shape) : s_(shape) {
     AddMetadata();
     AddTokenizer();
-    AddMatrix("token_embd.weight", kVocabulary, s_.hidden, 1.0);
+    AddMatrix("token_embd.weight", s_.embedding_rows, s_.hidden, 1.0);
     AddVector("output_norm.weight", s_.hidden, 1);
     for (uint32_t layer = 0; layer < s_.layers; ++layer) AddLayer("blk." + std::to_string(layer));
   }
 
   Model Build() const { return LoadModel(GgufFile::FromBytes(gguf_.Build(), "tiny")); }
+
+  GgufBuilder& gguf() { return gguf_; }
 
   static constexpr uint32_t kVocabulary = 258;
 

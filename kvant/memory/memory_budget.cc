@@ -39,8 +39,9 @@ std::string DescribeBudget(const MemoryBudget& budget) {
 
 uint64_t SequencesThatFit(const CacheLayout& layout, uint64_t pool_bytes, uint64_t tokens,
                           uint64_t chunk_tokens) {
-  const uint64_t each = PeakBytes(layout, tokens, chunk_tokens);
-  return each == 0 ? 0 : pool_bytes / each;
+  const uint64_t each = PeakBytes(layout, tokens, 1);
+  const uint64_t headroom = StepHeadroomBytes(layout, chunk_tokens);
+  return each == 0 || pool_bytes <= headroom ? 0 : (pool_bytes - headroom) / each;
 }
 
 }  // namespace kvant

@@ -32,8 +32,8 @@ MemoryBudget MakeMemoryBudget(uint64_t total, const FixedBytes& fixed, uint64_t 
 // "2.00 GiB = weights 94 MiB + workspace … + KV pool …"
 std::string DescribeBudget(const MemoryBudget& budget);
 
-// How many sequences of `tokens` tokens fit a pool at once, each growing by steps of at most
-// `chunk_tokens`.
+// How many sequences of `tokens` tokens of one plan fit a pool at once, growing by steps of at most
+// `chunk_tokens`, one sequence at a time.
 uint64_t SequencesThatFit(const CacheLayout& layout, uint64_t pool_bytes, uint64_t tokens,
                           uint64_t chunk_tokens);
 

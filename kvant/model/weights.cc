@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <set>
 #include <string>
 #include <utility>
 
@@ -92,7 +93,7 @@ void RefuseUnsupportedFeatures(const GgufFile& file, const Metadata& metadata,
   }
 }
 
-void ReadRope(const Metadata& metadata, ModelConfig* config) {
+void ReadRope(const GgufFile& file, const Metadata& metadata, ModelConfig* config) {
   const bool gemma = config->architecture == "gemma3";
   config->rope_base = metadata.NumberOr("rope.freq_base", gemma ? 1e6 : 1e4);
   config->rope_base_sliding = metadata.NumberOr("rope.freq_base_swa", 1e4);
@@ -102,6 +103,11 @@ void ReadRope(const Metadata& metadata, ModelConfig* config) {
     config->rope_scale = metadata.NumberOr("rope.scaling.factor", 1);
   }
   if (config->rope_scale == 0) config->rope_scale = 1;
+  for (const double base : {config->rope_base, config->rope_base_sliding, config->rope_scale}) {
+    if (!(base > 0) || !std::isfinite(base)) {
+      throw Invalid(file, fmt::format("a RoPE base or factor of {}", base));
+    }
+  }
 }
 
 // Which layers of gemma3 slide: every `pattern`-th is a full one, or one flag per layer. Files of
@@ -187,9 +193,19 @@ class TensorReader {
     return file_.Find(name) == nullptr ? std::vector<float>() : Vector(name, size);
   }
 
+  // A tensor that nothing reads would change the model's answers if it were applied.
+  void RefuseUnread() const {
+    for (const GgufTensor& tensor : file_.tensors()) {
+      if (read_.contains(tensor.name)) continue;
+      throw Unsupported(file_, fmt::format("tensor {}", Printable(tensor.name)),
+                        "this architecture is run without it here, which would be another model");
+    }
+  }
+
  private:
   const GgufTensor& Checked(const std::string& name, const std::vector<uint64_t>& shape) {
     const GgufTensor& tensor = file_.Get(name);
+    read_.insert(name);
     std::vector<uint64_t> got = tensor.shape;
     while (got.size() > 1 && got.back() == 1) got.pop_back();
     if (got != shape) {
@@ -201,6 +217,7 @@ class TensorReader {
 
   const GgufFile& file_;
   ModelWeights* weights_;
+  std::set<std::string> read_;
 };
 
 LayerWeights ReadLayer(TensorReader* reader, const ModelConfig& c, uint32_t index) {
@@ -279,7 +296,7 @@ ModelConfig ReadModelConfig(const GgufFile& file) {
     throw Invalid(file, "token_embd.weight is not a matrix of a usable vocabulary");
   }
   config.vocabulary = static_cast<uint32_t>(embedding.shape[1]);
-  ReadRope(metadata, &config);
+  ReadRope(file, metadata, &config);
   ReadWindows(file, metadata, &config);
   RefuseUnsupportedFeatures(file, metadata, config);
   CheckConsistency(file, config);
@@ -301,6 +318,7 @@ ModelWeights LoadWeights(const GgufFile& file, const ModelConfig& config) {
   for (uint32_t layer = 0; layer < config.num_layers; ++layer) {
     weights.layers.push_back(ReadLayer(&reader, config, layer));
   }
+  reader.RefuseUnread();
   return weights;
 }
 

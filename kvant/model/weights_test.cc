@@ -77,6 +77,7 @@ TEST(ModelConfig, RefusesWhatItCannotRunAndNamesIt) {
       {"llama", [](GgufBuilder* b) { b->Uint32("llama.attention.head_count_kv", 3); },
        "do not divide"},
       {"llama", [](GgufBuilder* b) { b->String("llama.rope.scaling.type", "yarn"); }, "yarn"},
+      {"llama", [](GgufBuilder* b) { b->Float32("llama.rope.freq_base", 0); }, "RoPE base"},
       {"gemma3", [](GgufBuilder* b) { b->Float32("gemma3.final_logit_softcapping", 30); },
        "final_logit_softcapping"},
       {"gemma3", [](GgufBuilder* b) { b->Float32("gemma3.attn_logit_softcapping", 50); },
