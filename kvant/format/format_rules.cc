@@ -100,6 +100,9 @@ class StreamRules {
              "tensor, head or channel, or drop static");
     RefuseIf(stream_.hadamard, "static scales are made from unrotated values",
              "drop hadamard or static");
+    RefuseIf(stream_.centering != Centering::kNone,
+             "static scales are made from values with their bias and mean",
+             "drop bias_removed, block_mean or static");
     CheckNotStored();
   }
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <limits>
 
 #include "kvant/core/error.h"
 #include "kvant/core/scalar.h"
@@ -229,7 +230,10 @@ void CountOutside(const StreamFormat& stream, double excess, QuantizeCounts* cou
 
 int32_t CodeOf(const StreamFormat& stream, double value, const AffineMap& map,
                QuantizeCounts* counts) {
-  const double scaled = map.scale == 0 ? 0 : (value - map.offset) / map.scale;
+  // A scale below float32's normal numbers counts as zero.
+  const bool normal =
+      std::fabs(map.scale) >= static_cast<double>(std::numeric_limits<float>::min());
+  const double scaled = normal ? (value - map.offset) / map.scale : 0;
   if (!IsInteger(stream.codec)) {
     const double excess = std::fabs(scaled) - HighestValue(stream.codec);
     CountOutside(stream, excess / LargestFp8Step(stream.codec), counts);

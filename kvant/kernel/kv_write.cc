@@ -178,7 +178,11 @@ bool IsInteger(Codec codec) {
   return codec == Codec::kInt8 || codec == Codec::kInt4 || codec == Codec::kInt2;
 }
 
-void SetInverse(Affine* map) { map->inverse = map->scale != 0 ? 1.0F / map->scale : 0.0F; }
+// A scale below the normal numbers, whose inverse may be infinite, counts as zero: all codes are 0.
+void SetInverse(Affine* map) {
+  const bool normal = std::fabs(map->scale) >= std::numeric_limits<float>::min();
+  map->inverse = normal ? 1.0F / map->scale : 0.0F;
+}
 
 // Smallest scale of vLLM's dynamic per-token-head formats.
 constexpr float kSmallestDynamicScale = 1e-6F;

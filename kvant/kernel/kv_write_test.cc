@@ -174,12 +174,26 @@ void CheckFormat(const std::string& text, Shape shape, uint32_t head_dim) {
 }
 
 TEST(KvWrite, EveryFormatMatchesItsReferenceCodec) {
-  for (const char* format :
-       {"fp8_e4m3", "fp8_e5m2", "fp8_e4m3:static", "fp8_e4m3:static:head",
-        "fp8_e4m3:static:channel", "fp8_per_token_head", "int8_per_token_head",
-        "int4_per_token_head", "int8", "int4", "int2", "q8_0", "q4_0", "int8:static",
-        "int8:static:head", "int8:static:channel", "int4:static:channel",
-        "k=int4:token_head:zp:hadamard:block_mean,v=int8", "k=int8:channel:zp:clip0.9,v=int8"}) {
+  for (const char* format : {"fp8_e4m3",
+                             "fp8_e5m2",
+                             "fp8_e4m3:static",
+                             "fp8_e4m3:static:head",
+                             "fp8_e4m3:static:channel",
+                             "fp8_per_token_head",
+                             "int8_per_token_head",
+                             "int4_per_token_head",
+                             "int8",
+                             "int4",
+                             "int2",
+                             "q8_0",
+                             "q4_0",
+                             "int8:static",
+                             "int8:static:head",
+                             "int8:static:channel",
+                             "int4:static:channel",
+                             "k=int4:token_head:zp:hadamard:block_mean,v=int8",
+                             "k=int8:token_head:zp:fp32_scale,v=int8:token_head:zp:fp32_scale",
+                             "k=int8:channel:zp:clip0.9,v=int8"}) {
     for (const Shape shape : {Shape::kNormal, Shape::kConstant, Shape::kOneHot, Shape::kOutliers,
                               Shape::kZero, Shape::kDenormal}) {
       CheckFormat(format, shape, 64);
