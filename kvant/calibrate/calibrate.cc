@@ -3,7 +3,6 @@
 #include <algorithm>
 
 #include "kvant/core/error.h"
-#include "kvant/core/sha256.h"
 
 namespace kvant {
 
@@ -47,30 +46,9 @@ CalibratedScales Calibrate(Engine* engine, const std::vector<std::vector<TokenId
   provenance.model_name = engine->model().config.name;
   provenance.tokens = statistics.tokens();
   provenance.percentile = options.percentile;
-  Sha256 digest;
-  for (const auto& sequence : sequences) {
-    digest.Field(std::span(reinterpret_cast<const uint8_t*>(sequence.data()),
-                           sequence.size() * sizeof(TokenId)));
-    provenance.sequence_lengths.push_back(sequence.size());
-  }
-  provenance.text_digest = Hex(digest.Finish());
+  provenance.text_digest = options.text_digest;
+  for (const auto& sequence : sequences) provenance.sequence_lengths.push_back(sequence.size());
   return result;
-}
-
-std::vector<std::vector<TokenId>> CutIntoSequences(const Tokenizer& tokenizer,
-                                                   const std::vector<std::string>& texts,
-                                                   size_t length, size_t max_sequences) {
-  KVANT_CHECK(length > 0);
-  std::vector<std::vector<TokenId>> sequences;
-  for (const std::string& text : texts) {
-    const std::vector<TokenId> tokens = tokenizer.Encode(text, {});
-    for (size_t i = 0; i + length <= tokens.size(); i += length) {
-      if (sequences.size() == max_sequences) return sequences;
-      sequences.emplace_back(tokens.begin() + static_cast<ptrdiff_t>(i),
-                             tokens.begin() + static_cast<ptrdiff_t>(i + length));
-    }
-  }
-  return sequences;
 }
 
 }  // namespace kvant

@@ -15,6 +15,7 @@ struct CalibrationOptions {
   Codec codec = Codec::kFp8E4m3;
   Granularity granularity = Granularity::kTensor;
   double percentile = 100;
+  std::string text_digest;  // for the provenance: of the text that the sequences are from
 };
 
 // Runs every sequence of token ids under a 16-bit plan and derives scales. progress: tokens done
@@ -26,10 +27,5 @@ CalibratedScales Calibrate(Engine* engine, const std::vector<std::vector<TokenId
 // The statistics alone.
 KvStatistics ObserveSequences(Engine* engine, const std::vector<std::vector<TokenId>>& sequences,
                               const std::function<void(uint64_t, uint64_t)>& progress);
-
-// Cuts text into sequences of `length` tokens, whole ones only.
-std::vector<std::vector<TokenId>> CutIntoSequences(const Tokenizer& tokenizer,
-                                                   const std::vector<std::string>& texts,
-                                                   size_t length, size_t max_sequences);
 
 }  // namespace kvant

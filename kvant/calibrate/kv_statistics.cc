@@ -1,5 +1,7 @@
 #include "kvant/calibrate/kv_statistics.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cmath>
 
@@ -49,11 +51,6 @@ KvStatistics::KvStatistics(const KvGeometry& geometry) : geometry_(geometry) {
   v_.resize(channels);
 }
 
-uint64_t KvStatistics::Bytes(const KvGeometry& geometry) {
-  return 2ULL * geometry.num_layers * geometry.num_kv_heads * geometry.head_dim *
-         sizeof(ChannelStatistics);
-}
-
 size_t KvStatistics::Index(uint32_t layer, uint32_t head, uint32_t channel) const {
   return (size_t{layer} * geometry_.num_kv_heads + head) * geometry_.head_dim + channel;
 }
@@ -83,7 +80,7 @@ void KvStatistics::Observe(uint32_t layer, uint64_t /*first_position*/, size_t t
 
 namespace {
 
-// The magnitude that code `LargestCode` stands for at scale 1.
+// The magnitude that the largest code stands for at scale 1.
 float LargestCode(Codec codec) {
   switch (codec) {
     case Codec::kFp8E4m3:
@@ -95,8 +92,18 @@ float LargestCode(Codec codec) {
     case Codec::kInt4:
       return 7;
     default:
-      throw Error(ErrorCode::kUsage, "static scales exist for fp8_e4m3, fp8_e5m2, int8 and int4");
+      throw Error(ErrorCode::kUsage, "this format has no static scales",
+                  "they exist for fp8_e4m3, fp8_e5m2, int8 and int4");
   }
+}
+
+float Covered(const ChannelStatistics& channel, uint32_t layer, double percentile) {
+  if (channel.count() == 0) {
+    throw Error(ErrorCode::kInvalidInput,
+                fmt::format("layer {} has K or V that are never finite", layer),
+                "the checkpoint is damaged, or its activations overflow");
+  }
+  return channel.Percentile(percentile);
 }
 
 std::vector<float> CoveredMagnitudes(const KvStatistics& statistics, uint32_t layer, bool is_key,
@@ -109,17 +116,17 @@ std::vector<float> CoveredMagnitudes(const KvStatistics& statistics, uint32_t la
       const ChannelStatistics& one =
           is_key ? statistics.k(layer, head, channel) : statistics.v(layer, head, channel);
       if (granularity == Granularity::kChannel) {
-        covered.push_back(one.Percentile(percentile));
+        covered.push_back(Covered(one, layer, percentile));
       } else {
         one.AddTo(&pooled);
       }
     }
     if (granularity == Granularity::kHead) {
-      covered.push_back(pooled.Percentile(percentile));
+      covered.push_back(Covered(pooled, layer, percentile));
       pooled = ChannelStatistics();
     }
   }
-  if (granularity == Granularity::kTensor) covered.push_back(pooled.Percentile(percentile));
+  if (granularity == Granularity::kTensor) covered.push_back(Covered(pooled, layer, percentile));
   return covered;
 }
 
@@ -138,6 +145,11 @@ std::vector<float> ScalesOf(std::vector<float> covered, float largest_code) {
 
 }  // namespace
 
+bool HasStaticScales(Codec codec) {
+  return codec == Codec::kFp8E4m3 || codec == Codec::kFp8E5m2 || codec == Codec::kInt8 ||
+         codec == Codec::kInt4;
+}
+
 ScaleSet ScalesFromStatistics(const KvStatistics& statistics, Codec codec, Granularity granularity,
                               double percentile) {
   if (statistics.tokens() == 0) {
@@ -145,7 +157,8 @@ ScaleSet ScalesFromStatistics(const KvStatistics& statistics, Codec codec, Granu
                 "give calibration text of at least one sequence");
   }
   if (!(percentile > 0) || percentile > 100) {
-    throw Error(ErrorCode::kUsage, "the percentile must be above 0 and at most 100");
+    throw Error(ErrorCode::kUsage, fmt::format("a percentile of {}", percentile),
+                "it must be above 0 and at most 100");
   }
   const float largest_code = LargestCode(codec);
   ScaleSet scales;

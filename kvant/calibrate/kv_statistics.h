@@ -48,7 +48,6 @@ class KvStatistics : public KvObserver {
   const ChannelStatistics& v(uint32_t layer, uint32_t head, uint32_t channel) const;
   uint64_t tokens() const { return tokens_; }
   uint64_t non_finite() const { return non_finite_; }
-  static uint64_t Bytes(const KvGeometry& geometry);
 
  private:
   size_t Index(uint32_t layer, uint32_t head, uint32_t channel) const;
@@ -58,6 +57,9 @@ class KvStatistics : public KvObserver {
   uint64_t tokens_ = 0;
   uint64_t non_finite_ = 0;
 };
+
+// Whether scales can be calibrated for this codec.
+bool HasStaticScales(Codec codec);
 
 // Scales that cover `percentile` percent of the magnitudes of each tensor, head or channel: the
 // covered magnitude over the codec's largest code. Channels that were always zero get the smallest

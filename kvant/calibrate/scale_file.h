@@ -16,7 +16,7 @@ namespace kvant {
 struct ScaleProvenance {
   std::string model_digest;  // hexadecimal SHA-256 of the checkpoint
   std::string model_name;
-  std::string text_digest;  // of the token ids that were run
+  std::string text_digest;  // of the token ids that the sequences were taken from
   uint64_t tokens = 0;
   std::vector<uint64_t> sequence_lengths;
   double percentile = 100;  // of |K| and |V| that the scale covers; 100: the absolute maximum

@@ -10,7 +10,9 @@
 #include "kvant/cli/text_input.h"
 #include "kvant/core/bytes.h"
 #include "kvant/core/error.h"
+#include "kvant/core/file.h"
 #include "kvant/core/json.h"
+#include "kvant/experiment/text_split.h"
 
 namespace kvant {
 
@@ -31,6 +33,10 @@ struct CalibrateFlags {
 CalibrationOptions OptionsOf(const CalibrateFlags& flags) {
   CalibrationOptions options;
   options.codec = ParseKvFormat(flags.format).k.codec;
+  if (!HasStaticScales(options.codec)) {
+    throw Error(ErrorCode::kUsage, fmt::format("{} has no static scales", flags.format),
+                "they exist for fp8_e4m3, fp8_e5m2, int8 and int4");
+  }
   options.percentile = flags.percentile;
   if (flags.granularity == "tensor") {
     options.granularity = Granularity::kTensor;
@@ -43,23 +49,30 @@ CalibrationOptions OptionsOf(const CalibrateFlags& flags) {
 }
 
 int RunCalibrate(const CalibrateFlags& flags) {
+  CalibrationOptions calibration = OptionsOf(flags);
+  CheckWritable(flags.out + ".json");
   const std::vector<std::string> texts = ReadTexts(flags.text);
   const uint64_t length = ParseTokens(flags.length);
   EngineOptions options = MakeEngineOptions(flags.engine);
   options.max_batch = 1;
   options.max_context = std::max<uint64_t>(length, 64);
   Engine engine(LoadModel(flags.engine.model), options);
-  const auto sequences =
-      CutIntoSequences(*engine.model().tokenizer, texts, length, flags.sequences);
-  if (sequences.empty()) {
+  // The same split as an experiment's, so that it can evaluate on the rest of the same text.
+  const TextSplit text(*engine.model().tokenizer, texts);
+  const uint64_t count = std::min<uint64_t>(flags.sequences, text.calibration_tokens() / length);
+  if (count == 0) {
     throw Error(ErrorCode::kInvalidInput,
-                fmt::format("the text has no sequence of {} tokens", length),
+                fmt::format("the first third of the text, which is for calibration, has {} tokens: "
+                            "no sequence of {}",
+                            text.calibration_tokens(), length),
                 "give more text or a smaller --length");
   }
+  const auto sequences = text.CalibrationWindows(count, length);
+  calibration.text_digest = text.CalibrationDigest();
   CalibratedScales scales;
   {
     ProgressLine progress("calibrating");
-    scales = Calibrate(&engine, sequences, OptionsOf(flags),
+    scales = Calibrate(&engine, sequences, calibration,
                        [&](uint64_t done, uint64_t total) { progress.Update(done, total); });
   }
   WriteScaleFiles(flags.out, scales);
@@ -94,13 +107,18 @@ void AddCalibrateCommand(CLI::App* app, CommandBody* body) {
   command->add_option("--text", flags->text, "files or folders: .txt, .md, .rst, chats as .jsonl")
       ->required();
   command->add_option("-f,--format", flags->format, "fp8_e4m3 (default), fp8_e5m2, int8 or int4");
-  command->add_option("-g,--granularity", flags->granularity, "tensor (default), head or channel")
+  command
+      ->add_option("-g,--granularity", flags->granularity,
+                   "tensor (default), head, or channel, which vLLM has not")
       ->check(CLI::IsMember({"tensor", "head", "channel"}));
-  command->add_option("--percentile", flags->percentile,
-                      "of the magnitudes that the scale covers (default 100: the maximum)");
+  command
+      ->add_option("--percentile", flags->percentile,
+                   "of the magnitudes that the scale covers (default 100: the maximum)")
+      ->check(CLI::Range(1.0, 100.0));
   command->add_option("--length", flags->length,
                       "tokens per sequence: as long as you serve (default 2K)");
-  command->add_option("--sequences", flags->sequences, "at most (default 8)");
+  command->add_option("--sequences", flags->sequences,
+                      "at most (default 8), from the first third of the text");
   command->add_option("-o,--out", flags->out, "prefix of the two files written")->required();
   command->add_flag("--json", flags->json, "JSON on stdout");
   command->callback([flags, body] { *body = [flags] { return RunCalibrate(*flags); }; });

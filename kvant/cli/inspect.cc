@@ -12,6 +12,7 @@
 #include "kvant/core/bytes.h"
 #include "kvant/core/error.h"
 #include "kvant/core/json.h"
+#include "kvant/experiment/text_split.h"
 
 namespace kvant {
 
@@ -92,7 +93,16 @@ Json LayerStatistics(const KvStatistics& statistics, uint32_t layer, bool is_key
 }
 
 Json StatisticsOf(Engine* engine, const std::vector<std::string>& paths, uint64_t length) {
-  const auto sequences = CutIntoSequences(*engine->model().tokenizer, ReadTexts(paths), length, 4);
+  const TextSplit text(*engine->model().tokenizer, ReadTexts(paths));
+  const uint64_t usable = std::min(length, text.calibration_tokens());
+  if (usable < kBlockTokens) {
+    throw Error(ErrorCode::kInvalidInput,
+                fmt::format("the first third of the text has {} tokens", text.calibration_tokens()),
+                fmt::format("give enough for at least {}", kBlockTokens));
+  }
+  constexpr uint64_t kSequences = 4;
+  const auto sequences =
+      text.CalibrationWindows(std::min(kSequences, text.calibration_tokens() / usable), usable);
   ProgressLine progress("observing K and V");
   const KvStatistics statistics = ObserveSequences(
       engine, sequences, [&](uint64_t done, uint64_t total) { progress.Update(done, total); });
