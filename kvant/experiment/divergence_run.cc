@@ -23,14 +23,12 @@ size_t ChunkTokens(const Engine& engine) {
                             engine.options().prefill_chunk);
 }
 
-Json CountsJson(const std::vector<LayerCounts>& before, const std::vector<LayerCounts>& after) {
+Json CountsJson(const std::vector<LayerCounts>& counts) {
   const auto list = [&](auto stream) {
     Json layers = Json::array();
-    for (size_t i = 0; i < after.size(); ++i) {
-      const QuantizeCounts& a = stream(before[i]);
-      const QuantizeCounts& b = stream(after[i]);
-      layers.push_back({b.values - a.values, b.saturated - a.saturated, b.clipped - a.clipped,
-                        b.non_finite - a.non_finite});
+    for (const LayerCounts& layer : counts) {
+      const QuantizeCounts& c = stream(layer);
+      layers.push_back({c.values, c.saturated, c.clipped, c.non_finite});
     }
     return layers;
   };
@@ -38,11 +36,36 @@ Json CountsJson(const std::vector<LayerCounts>& before, const std::vector<LayerC
           {"v", list([](const LayerCounts& c) -> const QuantizeCounts& { return c.v; })}};
 }
 
+QuantizeCounts Difference(const QuantizeCounts& after, const QuantizeCounts& before) {
+  QuantizeCounts d;
+  d.values = after.values - before.values;
+  d.saturated = after.saturated - before.saturated;
+  d.clipped = after.clipped - before.clipped;
+  d.non_finite = after.non_finite - before.non_finite;
+  return d;
+}
+
 // A group's sequence and what it has measured so far.
 struct Runner {
+  Runner(const RunContext& context, const RunGroup& its_group, uint64_t bucket)
+      : group(&its_group),
+        sequence(context.engine.StartScoring(its_group.plan, bucket)),
+        counts(context.engine.plan(its_group.plan).counts.size()) {}
+
+  // The plan's counts are taken around each step: another group may have the same plan.
+  void Advance(const RunContext& context, std::span<const TokenId> tokens,
+               std::span<float> logits) {
+    const std::vector<LayerCounts>& now = context.engine.plan(group->plan).counts;
+    const std::vector<LayerCounts> before = now;
+    sequence->Advance(tokens, Pass::kPrefill, logits);
+    for (size_t i = 0; i < counts.size(); ++i) {
+      AddCounts({Difference(now[i].k, before[i].k), Difference(now[i].v, before[i].v)}, &counts[i]);
+    }
+  }
+
   const RunGroup* group;
   std::unique_ptr<ScoringSequence> sequence;
-  std::vector<LayerCounts> counts_before;
+  std::vector<LayerCounts> counts;
   std::vector<PositionDivergence> positions;
 };
 
@@ -60,15 +83,18 @@ void DivergeChunk(std::span<const TokenId> window, size_t first, size_t count, s
   }
 }
 
-// The baseline has no divergence samples to carry the bytes that its sequence holds.
-void StoreHeldBytes(const RunContext& context, uint64_t bucket, const ScoringSequence& sequence) {
+// The baseline has no divergence samples to carry its bytes and counts.
+void StoreHeld(const RunContext& context, uint64_t bucket, uint64_t document,
+               const Runner& baseline) {
   StoredSample sample;
-  sample.group = context.baseline().group.name;
-  sample.key = fmt::format("held/{}/{}", sample.group, bucket);
+  sample.group = baseline.group->group.name;
+  sample.key = fmt::format("held/{}/{}/{}", sample.group, bucket, document);
   sample.kind = "held";
   sample.bucket = bucket;
-  sample.payload = {{"tokens", sequence.tokens()}, {"held_bytes", sequence.held_bytes()}};
-  if (!context.Has(sample.key)) context.Put(std::move(sample));
+  sample.payload = {{"tokens", baseline.sequence->tokens()},
+                    {"held_bytes", baseline.sequence->held_bytes()},
+                    {"counts", CountsJson(baseline.counts)}};
+  context.Put(std::move(sample));
 }
 
 void RunDocument(const RunContext& context, uint64_t bucket, uint64_t document,
@@ -77,16 +103,13 @@ void RunDocument(const RunContext& context, uint64_t bucket, uint64_t document,
   for (const RunGroup& group : context.groups) {
     if (&group == &context.baseline()) continue;
     if (context.Has(DocumentKey(group.group.name, bucket, document))) continue;
-    runners.push_back({&group,
-                       context.engine.StartScoring(group.plan, bucket),
-                       context.engine.plan(group.plan).counts,
-                       {}});
+    runners.emplace_back(context, group, bucket);
   }
   if (runners.empty()) {
     context.Worked("divergence", {.scored = bucket * context.groups.size()});
     return;
   }
-  const auto baseline = context.engine.StartScoring(context.baseline().plan, bucket);
+  Runner baseline(context, context.baseline(), bucket);
   const size_t vocabulary = context.engine.model().config.vocabulary;
   const size_t chunk = ChunkTokens(context.engine);
   std::vector<float> expected(chunk * vocabulary);
@@ -95,15 +118,15 @@ void RunDocument(const RunContext& context, uint64_t bucket, uint64_t document,
     context.CheckStop();
     const size_t count = std::min(chunk, window.size() - first);
     const auto tokens = std::span(window).subspan(first, count);
-    baseline->Advance(tokens, Pass::kPrefill, expected);
+    baseline.Advance(context, tokens, expected);
     for (Runner& runner : runners) {
-      runner.sequence->Advance(tokens, Pass::kPrefill, got);
+      runner.Advance(context, tokens, got);
       DivergeChunk(window, first, count, vocabulary, expected, got, &runner.positions);
     }
     context.Worked(fmt::format("divergence at {}", bucket),
                    {.scored = count * context.groups.size()});
   }
-  StoreHeldBytes(context, bucket, *baseline);
+  StoreHeld(context, bucket, document, baseline);
   for (Runner& runner : runners) {
     StoredSample sample;
     sample.key = DocumentKey(runner.group->group.name, bucket, document);
@@ -114,8 +137,7 @@ void RunDocument(const RunContext& context, uint64_t bucket, uint64_t document,
                       {"first_position", 0},
                       {"tokens", window.size()},
                       {"held_bytes", runner.sequence->held_bytes()},
-                      {"counts", CountsJson(runner.counts_before,
-                                            context.engine.plan(runner.group->plan).counts)}};
+                      {"counts", CountsJson(runner.counts)}};
     sample.values = PackPositions(runner.positions);
     context.Put(std::move(sample));
   }

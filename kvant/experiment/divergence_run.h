@@ -10,8 +10,8 @@ namespace kvant {
 
 // Stores, per group, bucket and document, a sample of kind "divergence": payload {document,
 // first_position, tokens, held_bytes, counts: {k: […], v: […]} per layer}, values as
-// PackPositions. Once per bucket one of kind "held": {tokens, held_bytes} of the baseline. And once
-// per group and bucket one of kind "decode_check": the last positions of
+// PackPositions. Per bucket and document one of kind "held": {tokens, held_bytes, counts} of the
+// baseline. And once per group and bucket one of kind "decode_check": the last positions of
 // the first document by prefill against the same tokens one by one.
 void RunDivergence(const RunContext& context);
 

@@ -13,6 +13,8 @@
 #include "kvant/calibrate/scale_file.h"
 #include "kvant/core/bytes.h"
 #include "kvant/core/error.h"
+#include "kvant/core/file.h"
+#include "kvant/core/sha256.h"
 #include "kvant/experiment/divergence_run.h"
 #include "kvant/experiment/generation_run.h"
 #include "kvant/experiment/run_context.h"
@@ -46,6 +48,11 @@ Json EnvironmentJson(const Engine& engine) {
           {"compiler", __VERSION__}};
 }
 
+std::string FileDigest(const std::filesystem::path& path) {
+  constexpr uint64_t kMaxBytes = 1ULL << 30;
+  return Hex(Sha256Of(ReadWholeFile(path, kMaxBytes)));
+}
+
 Json ConfigJson(const ExperimentConfig& config, const Engine& engine, const TextSplit& text) {
   const ModelConfig& model = engine.model().config;
   const KvGeometry& geometry = engine.model().geometry;
@@ -67,6 +74,10 @@ Json ConfigJson(const ExperimentConfig& config, const Engine& engine, const Text
           {"calibration_sequences", s.calibration_sequences},
           {"calibration_length", s.calibration_length},
           {"scale_file", config.scale_file},
+          {"scale_file_sha256", config.scale_file.empty() ? "" : FileDigest(config.scale_file)},
+          {"program_sha256", FileDigest("/proc/self/exe")},
+          {"isa", IsaName(ActiveIsa())},
+          {"memory_budget_bytes", engine.options().memory_bytes},
           {"layer_sensitivity", config.layer_sensitivity},
           {"tasks", TaskNames(config.tasks)},
           {"calibration_sha256", text.CalibrationDigest()},
@@ -102,14 +113,32 @@ uint64_t CalibrationLength(const ExperimentConfig& config) {
              : *std::max_element(config.sizes.buckets.begin(), config.sizes.buckets.end());
 }
 
+// `split_digest`: of this run's calibration text. Scales made from just that text have seen nothing
+// of the evaluation text; of others that is not known.
+StoredSample CalibrationSample(const std::string& key, const std::string& file,
+                               const CalibratedScales& scales, const std::string& split_digest) {
+  StoredSample sample;
+  sample.key = key;
+  sample.kind = "calibration";
+  sample.payload = {{"file", file},
+                    {"sha256", Hex(ScaleSetDigest(scales.scales))},
+                    {"text_sha256", scales.provenance.text_digest},
+                    {"apart_from_evaluation", scales.provenance.text_digest == split_digest},
+                    {"tokens", scales.provenance.tokens},
+                    {"sequences", scales.provenance.sequence_lengths.size()}};
+  return sample;
+}
+
 // Scales for a group, from the user's file, from an earlier start of this run, or found now.
 std::shared_ptr<const ScaleSet> ScalesFor(const RunContext& context, const std::string& plan) {
   const StreamFormat stream = StaticStream(plan);
   if (!context.config.scale_file.empty()) {
-    return std::make_shared<ScaleSet>(ReadScaleFile(context.config.scale_file,
-                                                    context.engine.model().geometry,
-                                                    Hex(context.engine.model().digest))
-                                          .scales);
+    CalibratedScales read =
+        ReadScaleFile(context.config.scale_file, context.engine.model().geometry,
+                      Hex(context.engine.model().digest));
+    context.Put(CalibrationSample("calibration/file", context.config.scale_file, read,
+                                  context.text.CalibrationDigest()));
+    return std::make_shared<ScaleSet>(std::move(read.scales));
   }
   const std::string name = fmt::format("scales-{}-{}", static_cast<int>(stream.codec),
                                        static_cast<int>(stream.granularity));
@@ -124,6 +153,7 @@ std::shared_ptr<const ScaleSet> ScalesFor(const RunContext& context, const std::
   CalibrationOptions options;
   options.codec = stream.codec;
   options.granularity = stream.granularity;
+  options.text_digest = context.text.CalibrationDigest();
   uint64_t last = 0;
   const CalibratedScales scales =
       Calibrate(&context.engine,
@@ -134,14 +164,8 @@ std::shared_ptr<const ScaleSet> ScalesFor(const RunContext& context, const std::
                   context.Worked("calibration", {.prefilled = done - std::exchange(last, done)});
                 });
   WriteScaleFiles(prefix, scales);
-  StoredSample sample;
-  sample.key = key;
-  sample.kind = "calibration";
-  sample.payload = {{"file", prefix.string() + ".json"},
-                    {"sha256", Hex(ScaleSetDigest(scales.scales))},
-                    {"tokens", scales.provenance.tokens},
-                    {"sequences", scales.provenance.sequence_lengths.size()}};
-  context.Put(std::move(sample));
+  context.Put(
+      CalibrationSample(key, prefix.string() + ".json", scales, context.text.CalibrationDigest()));
   return std::make_shared<ScaleSet>(scales.scales);
 }
 
@@ -190,7 +214,6 @@ void StoreMemory(const RunContext& context) {
   rusage usage{};
   ::getrusage(RUSAGE_SELF, &usage);
   const MemoryBudget& budget = context.engine.budget();
-  const PoolUsage pool = context.engine.pool_usage();
   StoredSample sample;
   sample.key = "memory";
   sample.kind = "memory";
@@ -201,8 +224,8 @@ void StoreMemory(const RunContext& context) {
                     {"tokenizer_bytes", budget.tokenizer},
                     {"pool_bytes", budget.pool},
                     {"peak_process_bytes", static_cast<uint64_t>(usage.ru_maxrss) * 1024},
-                    {"used_bytes", pool.used_bytes},
-                    {"fragmented_bytes", pool.fragmented_bytes}};
+                    {"used_bytes", context.pool_peak->used_bytes},
+                    {"fragmented_bytes", context.pool_peak->fragmented_bytes}};
   context.Put(std::move(sample));
 }
 
@@ -219,6 +242,66 @@ Work TotalWork(const ExperimentConfig& config, const KvGeometry& geometry) {
     }
   }
   return work;
+}
+
+// Scales of the right shape, to know a plan's layout before its scales are found.
+std::shared_ptr<const ScaleSet> PlaceholderScales(const std::string& plan,
+                                                  const KvGeometry& geometry) {
+  const StreamFormat stream = StaticStream(plan);
+  auto scales = std::make_shared<ScaleSet>();
+  scales->codec = stream.codec;
+  scales->granularity = stream.granularity;
+  scales->num_kv_heads = geometry.num_kv_heads;
+  scales->head_dim = geometry.head_dim;
+  const size_t per_layer = stream.granularity == Granularity::kTensor ? 1
+                           : stream.granularity == Granularity::kHead
+                               ? geometry.num_kv_heads
+                               : size_t{geometry.num_kv_heads} * geometry.head_dim;
+  const std::vector<float> ones(per_layer, 1.0F);
+  scales->layers.assign(geometry.num_layers, {ones, ones});
+  return scales;
+}
+
+void CheckLayerSensitivity(const ExperimentConfig& config) {
+  const std::string& name = config.layer_sensitivity;
+  const bool known =
+      name.empty() || std::any_of(config.groups.begin(), config.groups.end(),
+                                  [&](const ExperimentGroup& group) { return group.name == name; });
+  if (!known) {
+    throw Error(ErrorCode::kUsage, fmt::format("there is no group '{}'", name),
+                "name one of the groups in --layer-sensitivity");
+  }
+}
+
+// Divergence holds one sequence of every group at once. Reads the scale file, or looks for the
+// text to calibrate on, on the way.
+void CheckAllGroupsFit(const ExperimentConfig& config, const TextSplit& text, uint64_t longest,
+                       Engine* engine) {
+  const KvGeometry& geometry = engine->model().geometry;
+  uint64_t bytes = 0;
+  uint64_t headroom = 0;
+  for (const ExperimentGroup& group : config.groups) {
+    std::shared_ptr<const ScaleSet> scales;
+    if (NeedsScales(group.plan) && config.scale_file.empty()) {
+      text.CalibrationWindows(config.sizes.calibration_sequences, CalibrationLength(config));
+      scales = PlaceholderScales(group.plan, geometry);
+    } else if (NeedsScales(group.plan)) {
+      scales = std::make_shared<ScaleSet>(
+          ReadScaleFile(config.scale_file, geometry, Hex(engine->model().digest)).scales);
+    }
+    const PlanLayout layout = MakePlanLayout(MakeKvPlan(group.plan, geometry, scales), geometry,
+                                             engine->model().config.window_tokens);
+    bytes = CheckedAdd(bytes, PeakBytes(*layout.cache, longest, 1), "KV blocks");
+    headroom =
+        std::max(headroom, StepHeadroomBytes(*layout.cache, engine->options().prefill_chunk));
+  }
+  if (!config.tasks.divergence || bytes + headroom <= engine->budget().pool) return;
+  throw Error(ErrorCode::kOverBudget,
+              fmt::format("one sequence of {} tokens of each of the {} groups needs {} of KV "
+                          "blocks; the pool has {} ({})",
+                          longest, config.groups.size(), FormatBytes(bytes + headroom),
+                          FormatBytes(engine->budget().pool), DescribeBudget(engine->budget())),
+              "raise --memory, shorten --buckets or choose fewer groups");
 }
 
 }  // namespace
@@ -245,10 +328,13 @@ std::vector<ExperimentGroup> DefaultGroups(const KvGeometry& geometry) {
   groups.push_back({"fp32", "fp32", GroupRole::kFloor});
   groups.push_back({"fp8_e4m3", "fp8_e4m3", GroupRole::kGroup});
   groups.push_back({"fp8_calibrated", "fp8_e4m3:static:head", GroupRole::kGroup});
-  groups.push_back({"int8", all_biased ? "int8+bias_removed" : "int8", GroupRole::kCandidate});
+  const std::string int8 = all_biased ? "int8+bias_removed" : "int8";
+  groups.push_back({"int8", int8, GroupRole::kCandidate});
   if (AnyOf(geometry.sliding_window)) {
-    groups.push_back({"int8_skip", "int8,skip=sliding_window", GroupRole::kGroup});
-    groups.push_back({"fp8_skip", "fp8_e4m3,skip=sliding_window", GroupRole::kGroup});
+    const std::string skip = ",skip=sliding_window";
+    groups.push_back({"int8_skip", int8 + skip, GroupRole::kGroup});
+    groups.push_back({"fp8_skip", "fp8_e4m3" + skip, GroupRole::kGroup});
+    groups.push_back({"fp8_calibrated_skip", "fp8_e4m3:static:head" + skip, GroupRole::kGroup});
   }
   groups.push_back({"int2_control", "int2", GroupRole::kNegativeControl});
   return groups;
@@ -261,7 +347,8 @@ int64_t RunExperiment(const ExperimentConfig& config, Engine* engine, Store* sto
   const Json config_json = ConfigJson(config, *engine, text);
   Json stored_config = config_json;
   stored_config["command"] = config.command;
-  RunContext context{config, *engine, text, *store, 0, {}, stop, {}};
+  PoolPeak pool_peak;
+  RunContext context{config, *engine, text, *store, 0, {}, stop, {}, &pool_peak};
   context.run =
       store->StartRun(Hex(Sha256Of(config_json.dump())), stored_config, EnvironmentJson(*engine));
   ExperimentProgress state;
@@ -295,13 +382,8 @@ Preflight CheckExperiment(const ExperimentConfig& config, Engine* engine) {
       *std::max_element(config.sizes.buckets.begin(), config.sizes.buckets.end());
   text.EvaluationWindows(config.sizes.documents, longest);
   if (config.tasks.needles) CheckNeedles(config, *engine);
-  for (const ExperimentGroup& group : config.groups) {
-    if (!NeedsScales(group.plan)) {
-      MakeKvPlan(group.plan, engine->model().geometry);
-    } else if (config.scale_file.empty()) {
-      text.CalibrationWindows(config.sizes.calibration_sequences, CalibrationLength(config));
-    }
-  }
+  CheckLayerSensitivity(config);
+  CheckAllGroupsFit(config, text, longest, engine);
   preflight.work = TotalWork(config, engine->model().geometry);
   preflight.speed = MeasureSpeed(engine);
   preflight.estimated_seconds = EstimateSeconds(config, engine->model().geometry, preflight.speed);
@@ -328,21 +410,28 @@ double EstimateSeconds(const ExperimentConfig& config, const KvGeometry& geometr
 }
 
 double FitTimeBudget(double budget_seconds, ExperimentConfig* config, Engine* engine) {
-  CheckExperiment(*config, engine);
+  const TextSplit text(*engine->model().tokenizer, config->texts);
   const EngineSpeed speed = MeasureSpeed(engine);
-  for (;;) {
-    const double estimate = EstimateSeconds(*config, engine->model().geometry, speed);
+  const ExperimentSizes preset = config->sizes;
+  const uint64_t longest = *std::max_element(preset.buckets.begin(), preset.buckets.end());
+  const auto scaled = [](uint64_t value, double factor) {
+    return std::max<uint64_t>(1, static_cast<uint64_t>(static_cast<double>(value) * factor));
+  };
+  const auto estimate = [&](double factor) {
     ExperimentSizes& sizes = config->sizes;
-    const bool smallest = sizes.documents == 1 && sizes.haystacks <= 1 && sizes.free_runs <= 1;
-    if (estimate <= budget_seconds || smallest) return estimate;
-    const double factor = std::clamp(budget_seconds / estimate, 0.3, 0.9);
-    const auto shrink = [factor](uint64_t value) {
-      return std::max<uint64_t>(1, static_cast<uint64_t>(static_cast<double>(value) * factor));
-    };
-    sizes.documents = shrink(sizes.documents);
-    sizes.haystacks = shrink(sizes.haystacks);
-    sizes.free_runs = shrink(sizes.free_runs);
+    sizes.documents = std::min(scaled(preset.documents, factor),
+                               std::max<uint64_t>(1, text.evaluation_tokens() / longest));
+    sizes.haystacks = scaled(preset.haystacks, factor);
+    sizes.free_runs = scaled(preset.free_runs, factor);
+    return EstimateSeconds(*config, engine->model().geometry, speed);
+  };
+  // Steps of a fifth, from the most down: a preset's sizes times 64 to a 64th.
+  constexpr double kLargest = 64;
+  for (double factor = kLargest; factor > 1 / kLargest; factor /= 1.2) {
+    const double seconds = estimate(factor);
+    if (seconds <= budget_seconds) return seconds;
   }
+  return estimate(0);
 }
 
 }  // namespace kvant

@@ -22,8 +22,8 @@ struct ExperimentProgress {
 };
 
 // The default groups for a model: bf16 (with the K bias removed where the model has one, and plain
-// bf16 beside it), fp8_e4m3 at unit scale, fp8_e4m3 calibrated, int8, int8 with sliding-window
-// layers in 16 bits on hybrid models, fp32 as the floor, and int2 as the negative control.
+// bf16 beside it), fp8_e4m3 at unit scale, fp8_e4m3 calibrated, int8, on hybrid models these three
+// with sliding-window layers in 16 bits, fp32 as the floor, and int2 as the negative control.
 std::vector<ExperimentGroup> DefaultGroups(const KvGeometry& geometry);
 
 // Runs or resumes; every sample goes to `store` as it is made. Throws Error{kCancelled} when *stop
@@ -45,8 +45,9 @@ Preflight CheckExperiment(const ExperimentConfig& config, Engine* engine);
 double EstimateSeconds(const ExperimentConfig& config, const KvGeometry& geometry,
                        const EngineSpeed& speed);
 
-// Scales documents, haystacks and free runs so that the estimate fits the budget; at least one of
-// each stays. Returns the estimate.
+// Scales documents, haystacks and free runs, up or down, to the most whose estimate fits the budget
+// and that the text allows; at least one of each stays. Returns the estimate, which is over the
+// budget if even those do not fit.
 double FitTimeBudget(double budget_seconds, ExperimentConfig* config, Engine* engine);
 
 }  // namespace kvant

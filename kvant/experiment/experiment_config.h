@@ -27,7 +27,9 @@ struct ExperimentSizes {
   uint64_t haystacks = 2;  // per bucket; five questions each
   uint64_t free_runs = 4;  // prompts
   uint64_t free_run_tokens = 48;
-  uint64_t decode_check_tokens = 32;  // per bucket and group, re-scored one by one
+  // Per bucket and group, re-scored one by one; more than a block, so that decoding reads a block
+  // that it sealed itself.
+  uint64_t decode_check_tokens = 80;
   uint64_t calibration_sequences = 4;
   uint64_t calibration_length = 0;  // 0: the longest bucket
 };

@@ -19,6 +19,12 @@ struct RunGroup {
   PlanId plan = 0;
 };
 
+// The pool when most of it was in use.
+struct PoolPeak {
+  uint64_t used_bytes = 0;
+  uint64_t fragmented_bytes = 0;
+};
+
 struct RunContext {
   const ExperimentConfig& config;
   Engine& engine;
@@ -29,11 +35,17 @@ struct RunContext {
   const std::atomic<bool>* stop = nullptr;
   std::function<void(const std::string& what, const Work& work)> worked;  // may be empty
 
+  PoolPeak* pool_peak = nullptr;
+
   const RunGroup& baseline() const { return groups.front(); }
   bool Has(const std::string& key) const { return store.Has(run, key); }
   void Put(StoredSample sample) const { store.Put(run, sample); }
   void Worked(const std::string& what, const Work& work) const {
     if (worked) worked(what, work);
+    const PoolUsage usage = engine.pool_usage();
+    if (usage.used_bytes > pool_peak->used_bytes) {
+      *pool_peak = {usage.used_bytes, usage.fragmented_bytes};
+    }
   }
   // Throws Error{kCancelled} if the user asked to stop; everything measured so far is stored.
   void CheckStop() const;

@@ -34,7 +34,7 @@ EngineSpeed MeasureSpeed(Engine* engine) {
   // A quarter each for what is thrown away (pages touched, threads awake), prefill and scoring;
   // a sixteenth for decoding.
   const uint64_t length = std::min<uint64_t>(512, engine->max_context());
-  const std::vector<TokenId> tokens(std::max<uint64_t>(length / 4, 1), 1);
+  const std::vector<TokenId> tokens(std::max<uint64_t>(length / 4, 1), 0);
   const auto few = std::span(tokens).first(std::max<uint64_t>(length / 16, 1));
   const size_t vocabulary = engine->model().config.vocabulary;
   const auto sequence = engine->StartScoring(plan, length);

@@ -65,16 +65,15 @@ void WriteBudget(const Json& report, HtmlWriter* page) {
   Table table;
   table.caption = "What the memory budget is spent on, and what the process reached.";
   table.columns = {"Part", "Bytes", "Of the budget"};
-  const std::pair<const char*, const char*> parts[] = {
-      {"Budget", "budget_bytes"},
-      {"Weights", "weights_bytes"},
-      {"Workspace", "workspace_bytes"},
-      {"Logits", "logits_bytes"},
-      {"Tokenizer", "tokenizer_bytes"},
-      {"KV block pool", "pool_bytes"},
-      {"Pool in use at the end", "used_bytes"},
-      {"Pool fragmented at the end", "fragmented_bytes"},
-      {"Process, highest", "peak_process_bytes"}};
+  const std::pair<const char*, const char*> parts[] = {{"Budget", "budget_bytes"},
+                                                       {"Weights", "weights_bytes"},
+                                                       {"Workspace", "workspace_bytes"},
+                                                       {"Logits", "logits_bytes"},
+                                                       {"Tokenizer", "tokenizer_bytes"},
+                                                       {"KV block pool", "pool_bytes"},
+                                                       {"Pool in use, highest", "used_bytes"},
+                                                       {"Pool fragmented then", "fragmented_bytes"},
+                                                       {"Process, highest", "peak_process_bytes"}};
   for (const auto& [name, key] : parts) {
     const auto bytes = NumberAt(memory, key);
     table.rows.push_back({{name, "", ""},

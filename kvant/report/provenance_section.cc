@@ -59,6 +59,12 @@ std::string CountField(const Json& object, const char* key) {
 
 std::string TextOf(const Json& object, const char* key) { return TextAt(object, key, "—"); }
 
+std::string ApartText(const Json& calibration) {
+  const auto apart = FlagAt(calibration, "apart_from_evaluation");
+  if (!apart) return "—";
+  return *apart ? "yes" : "not known: the scales were made from another text";
+}
+
 using Facts = std::vector<std::pair<std::string, std::string>>;
 
 void WriteFacts(const std::string& caption, const Facts& facts, HtmlWriter* page) {
@@ -125,7 +131,8 @@ void WriteRun(const Json& report, HtmlWriter* page) {
               {"Evaluation text, tokens", CountField(evaluation, "tokens")},
               {"Calibration text, SHA-256", TextOf(calibration, "sha256")},
               {"Calibration text, tokens", CountField(calibration, "tokens")},
-              {"Calibration sequences", CountField(calibration, "sequences")}},
+              {"Calibration sequences", CountField(calibration, "sequences")},
+              {"Calibration text apart from evaluation", ApartText(calibration)}},
              page);
 }
 

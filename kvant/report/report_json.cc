@@ -50,8 +50,8 @@ struct RunSamples {
   std::string baseline;
   std::map<std::string, std::map<uint64_t, std::vector<StoredSample>>> divergence;
   std::map<std::string, std::map<uint64_t, StoredSample>> decode_checks;
-  // {tokens, held_bytes} of a group's longest sequence.
-  std::map<std::string, Json> held;
+  // {tokens, held_bytes, counts} of every document under a group, the baseline too.
+  std::map<std::string, std::vector<Json>> documents;
   std::map<std::string, std::map<uint64_t, std::vector<Json>>> needles;
   std::map<std::string, std::vector<Json>> free_runs;
 };
@@ -67,12 +67,12 @@ RunSamples ReadRun(const Store& store, int64_t run) {
     samples.divergence[s.group][s.bucket].push_back(std::move(s));
   }
   for (const auto& [group, buckets] : samples.divergence) {
-    samples.held[group] = buckets.rbegin()->second.front().payload;
+    for (const auto& [bucket, documents] : buckets) {
+      for (const StoredSample& s : documents) samples.documents[group].push_back(s.payload);
+    }
   }
-  uint64_t longest = 0;
   for (const StoredSample& s : store.Samples(run, "held")) {
-    if (s.bucket >= longest) samples.held[s.group] = s.payload;
-    longest = std::max(longest, s.bucket);
+    samples.documents[s.group].push_back(s.payload);
   }
   for (StoredSample& s : store.Samples(run, "decode_check")) {
     samples.decode_checks[s.group].emplace(s.bucket, std::move(s));
@@ -128,6 +128,19 @@ DivergenceSummary SecondHalf(const std::vector<DocumentDivergence>& documents, u
   return Summarise(documents, bucket / 2, bucket, kBootstrapSeed);
 }
 
+Json EmptyDivergence(const std::string& group, uint64_t bucket, const DivergenceSummary& s) {
+  Json row = {
+      {"group", group},         {"bucket", bucket},           {"documents", s.documents},
+      {"positions", 0},         {"non_finite", s.non_finite}, {"by_position", Json::array()},
+      {"decode_check", nullptr}};
+  for (const char* field : {"mean_kld", "mean_low", "mean_high", "median", "p99", "p999", "max",
+                            "same_top1", "same_top1_low", "same_top1_high", "perplexity",
+                            "perplexity_baseline", "perplexity_ratio"}) {
+    row[field] = nullptr;
+  }
+  return row;
+}
+
 Json DivergenceJson(const RunSamples& samples) {
   Json rows = Json::array();
   for (const GroupInfo& group : samples.groups) {
@@ -136,6 +149,10 @@ Json DivergenceJson(const RunSamples& samples) {
     for (const auto& [bucket, stored] : it->second) {
       const std::vector<DocumentDivergence> documents = Documents(stored);
       const DivergenceSummary s = SecondHalf(documents, bucket);
+      if (s.positions == 0) {  // not one with finite logits: a mean would say 0
+        rows.push_back(EmptyDivergence(group.name, bucket, s));
+        continue;
+      }
       rows.push_back(
           {{"group", group.name},
            {"bucket", bucket},
@@ -355,29 +372,27 @@ void AddCounts(const RunSamples& samples, const std::string& group, Json* json) 
   std::vector<uint64_t> k_total(4, 0);
   std::vector<uint64_t> v_total(4, 0);
   std::map<size_t, std::vector<uint64_t>> by_layer;  // k saturated, v saturated, k and v non-finite
-  const auto it = samples.divergence.find(group);
-  if (it == samples.divergence.end()) {
+  const auto it = samples.documents.find(group);
+  if (it == samples.documents.end()) {
     (*json)["k"] = nullptr;
     (*json)["v"] = nullptr;
     (*json)["layers"] = Json::array();
     return;
   }
-  for (const auto& [bucket, stored] : it->second) {
-    for (const StoredSample& sample : stored) {
-      const Json& counts = sample.payload.at("counts");
-      for (size_t layer = 0; layer < counts.at("k").size(); ++layer) {
-        const auto k = counts.at("k").at(layer).get<std::vector<uint64_t>>();
-        const auto v = counts.at("v").at(layer).get<std::vector<uint64_t>>();
-        auto& row = by_layer.try_emplace(layer, 4, 0).first->second;
-        for (size_t i = 0; i < 4; ++i) {
-          k_total[i] += k.at(i);
-          v_total[i] += v.at(i);
-        }
-        row[0] += k.at(1);
-        row[1] += v.at(1);
-        row[2] += k.at(3);
-        row[3] += v.at(3);
+  for (const Json& document : it->second) {
+    const Json& counts = document.at("counts");
+    for (size_t layer = 0; layer < counts.at("k").size(); ++layer) {
+      const auto k = counts.at("k").at(layer).get<std::vector<uint64_t>>();
+      const auto v = counts.at("v").at(layer).get<std::vector<uint64_t>>();
+      auto& row = by_layer.try_emplace(layer, 4, 0).first->second;
+      for (size_t i = 0; i < 4; ++i) {
+        k_total[i] += k.at(i);
+        v_total[i] += v.at(i);
       }
+      row[0] += k.at(1);
+      row[1] += v.at(1);
+      row[2] += k.at(3);
+      row[3] += v.at(3);
     }
   }
   Json layers = Json::array();
@@ -398,12 +413,15 @@ Json GroupsJson(const RunSamples& samples) {
   for (const GroupInfo& group : samples.groups) {
     Json row = group.payload;
     row["bytes_per_token_measured"] = nullptr;
-    const auto it = samples.held.find(group.name);
-    if (it != samples.held.end()) {
-      const Json& held = it->second;
+    const auto it = samples.documents.find(group.name);
+    if (it != samples.documents.end()) {
+      const Json& longest =
+          *std::max_element(it->second.begin(), it->second.end(), [](const Json& a, const Json& b) {
+            return a.at("tokens").get<uint64_t>() < b.at("tokens").get<uint64_t>();
+          });
       row["bytes_per_token_measured"] =
-          held.at("held_bytes").get<double>() / held.at("tokens").get<double>();
-      row["measured_at_tokens"] = held.at("tokens");
+          longest.at("held_bytes").get<double>() / longest.at("tokens").get<double>();
+      row["measured_at_tokens"] = longest.at("tokens");
     }
     AddCounts(samples, group.name, &row);
     rows.push_back(row);
@@ -543,9 +561,10 @@ Json ConfigJson(const RunSamples& samples, const Store& store) {
   const Json& c = samples.run.config;
   Json calibration = nullptr;
   for (const StoredSample& s : store.Samples(samples.run.id, "calibration")) {
-    calibration = {{"sha256", c.at("calibration_sha256")},
+    calibration = {{"sha256", s.payload.at("text_sha256")},
                    {"tokens", s.payload.at("tokens")},
-                   {"sequences", s.payload.at("sequences")}};
+                   {"sequences", s.payload.at("sequences")},
+                   {"apart_from_evaluation", s.payload.at("apart_from_evaluation")}};
   }
   std::string candidate;
   for (const GroupInfo& group : samples.groups) {

@@ -59,7 +59,8 @@ FieldRule EnvironmentRule() {
 }
 
 FieldRule ConfigRule() {
-  const FieldRules calibration = {Text("sha256"), Count("tokens"), Count("sequences")};
+  const FieldRules calibration = {Text("sha256"), Count("tokens"), Count("sequences"),
+                                  Optional("apart_from_evaluation", FieldKind::kFlag)};
   return Object("config", {Text("preset"),
                            Count("seed"),
                            {"buckets", FieldKind::kCounts},

@@ -78,7 +78,9 @@ class ReportTest : public testing::Test {
     s.kind = "held";
     s.group = group;
     s.bucket = bucket;
-    s.payload = {{"tokens", bucket}, {"held_bytes", 51200}};
+    s.payload = {{"tokens", bucket},
+                 {"held_bytes", 51200},
+                 {"counts", {{"k", {{bucket, 0, 0, 0}}}, {"v", {{bucket, 0, 0, 0}}}}}};
     return s;
   }
 
@@ -141,6 +143,7 @@ TEST_F(ReportTest, NumbersAreThoseOfTheSamples) {
     if (group["name"] == "bf16") {
       EXPECT_EQ(group["bytes_per_token_measured"], 100.0);
       EXPECT_EQ(group["measured_at_tokens"], 512);
+      EXPECT_EQ(group["k"]["values"], 640);
     }
     if (group["name"] != "int8") continue;
     EXPECT_EQ(group["bytes_per_token_measured"], 100.0);
