@@ -40,6 +40,18 @@ EngineOptions MakeEngineOptions(const EngineFlags& flags) {
   return options;
 }
 
+std::string PlanText(const std::string& given) {
+  for (const std::string_view name : {"8-bit", "8bit"}) {
+    if (!given.starts_with(name)) continue;
+    std::fprintf(
+        stderr,
+        "kvant: 8-bit means int8 here: its mean squared error is a sixteenth of FP8's at as "
+        "many bits, and CPUs have no FP8 arithmetic\n");
+    return "int8" + given.substr(name.size());
+  }
+  return given;
+}
+
 bool StderrIsTerminal() { return ::isatty(STDERR_FILENO) == 1; }
 
 ProgressLine::ProgressLine(std::string what) : what_(std::move(what)), started_s_(Now()) {}

@@ -32,6 +32,9 @@ void AddEngineFlags(CLI::App* command, EngineFlags* flags);
 EngineOptions MakeEngineOptions(const EngineFlags& flags);
 size_t NumThreads(const EngineFlags& flags);
 
+// A plan as the user names it: "8-bit" is int8, and says on stderr why.
+std::string PlanText(const std::string& given);
+
 // stderr is a terminal: progress may be drawn there.
 bool StderrIsTerminal();
 

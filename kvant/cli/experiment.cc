@@ -7,6 +7,7 @@
 #include <csignal>
 #include <cstdio>
 #include <memory>
+#include <set>
 
 #include "kvant/cli/command.h"
 #include "kvant/cli/text_input.h"
@@ -14,6 +15,7 @@
 #include "kvant/core/error.h"
 #include "kvant/core/file.h"
 #include "kvant/evaluate/statistics.h"
+#include "kvant/experiment/text_split.h"
 #include "kvant/report/report_html.h"
 #include "kvant/report/report_json.h"
 
@@ -42,6 +44,7 @@ struct ExperimentFlags {
   bool dry_run = false;
   bool json = false;
   std::string command;
+  std::string deciding_command;
 };
 
 std::atomic<bool> stop_requested = false;
@@ -72,7 +75,7 @@ ExperimentGroup ParseGroup(const std::string& text) {
                      text.compare(0, equals, "k") != 0 && text.compare(0, equals, "v") != 0;
   ExperimentGroup group;
   group.name = named ? text.substr(0, equals) : text;
-  group.plan = named ? text.substr(equals + 1) : text;
+  group.plan = PlanText(named ? text.substr(equals + 1) : text);
   return group;
 }
 
@@ -113,11 +116,18 @@ std::vector<ExperimentGroup> GroupsOf(const ExperimentFlags& flags, const KvGeom
                 "name one of the groups in --candidate");
   }
   ExperimentGroup* candidate = wanted != groups.end() ? &*wanted : &groups[1];
-  if (candidate->role == GroupRole::kGroup) candidate->role = GroupRole::kCandidate;
+  if (candidate->role != GroupRole::kGroup) {
+    throw Error(ErrorCode::kUsage,
+                fmt::format("'{}' is the {} and gets no verdict", candidate->name,
+                            GroupRoleName(candidate->role)),
+                "name another group in --candidate");
+  }
+  candidate->role = GroupRole::kCandidate;
   for (size_t i = 0; i < groups.size(); ++i) {
     for (size_t j = 0; j < i; ++j) {
       if (groups[i].name == groups[j].name) {
-        throw Error(ErrorCode::kUsage, fmt::format("two groups are named '{}'", groups[i].name));
+        throw Error(ErrorCode::kUsage, fmt::format("two groups are named '{}'", groups[i].name),
+                    "give one another name: NAME=PLAN");
       }
     }
   }
@@ -168,6 +178,12 @@ void PrintSummary(const ExperimentFlags& flags, const Json& report) {
         bytes = fmt::format("{:.0f}", group["bytes_per_token_formula"].get<double>());
       }
     }
+    if (row["mean_kld"].is_null()) {
+      std::printf("%-18s %8s %6s %6d %22s\n", row["group"].get<std::string>().c_str(),
+                  bytes.c_str(), FormatTokens(row["bucket"].get<uint64_t>()).c_str(),
+                  row["documents"].get<int>(), "no finite logits");
+      continue;
+    }
     const std::string interval =
         row["mean_low"].is_null()
             ? fmt::format("{:.2g}", row["mean_kld"].get<double>())
@@ -191,19 +207,47 @@ void PrintSummary(const ExperimentFlags& flags, const Json& report) {
   std::printf("report: %s/report.html, %s/report.json\n", flags.out.c_str(), flags.out.c_str());
 }
 
+// As a shell takes it for one word.
+std::string Quoted(const std::string& word) {
+  const bool plain = !word.empty() && word.find_first_not_of(
+                                          "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
+                                          "0123456789_-+=:,./") == std::string::npos;
+  if (plain) return word;
+  std::string quoted = "'";
+  for (const char c : word) quoted += c == '\'' ? std::string("'\\''") : std::string(1, c);
+  return quoted + "'";
+}
+
 // What can decide where this run could not: the standard preset, with as many haystacks as the
 // rules need to clear a group without a loss.
 ExperimentConfig DecidingConfig(const ExperimentFlags& flags, const VerdictRules& rules,
-                                ExperimentConfig config) {
+                                uint64_t context_length, ExperimentConfig config) {
   config.preset = "standard";
   config.sizes = PresetSizes(config.preset);
   config.sizes.haystacks = std::max<uint64_t>(
       config.sizes.haystacks, UnitsToClear(rules.needle_margin, rules.needle_confidence));
   if (!flags.buckets.empty()) config.sizes.buckets = ParseBuckets(flags.buckets);
+  std::erase_if(config.sizes.buckets, [&](uint64_t bucket) { return bucket > context_length; });
   return config;
 }
 
-void PrintNextStep(const ExperimentFlags& flags, const Json& report,
+std::string BucketsText(const std::vector<uint64_t>& buckets) {
+  std::string text;
+  for (const uint64_t bucket : buckets) text += (text.empty() ? "" : ",") + FormatTokens(bucket);
+  return text;
+}
+
+// Says so if the text is too short for a configuration.
+void WarnOfMissingText(const Tokenizer& tokenizer, const ExperimentConfig& config) {
+  const TextSplit text(tokenizer, config.texts);
+  try {
+    text.EvaluationWindows(config.sizes.documents, config.sizes.buckets.back());
+  } catch (const Error& error) {
+    std::printf("but %s; %s\n", error.message().c_str(), error.hint().c_str());
+  }
+}
+
+void PrintNextStep(const ExperimentFlags& flags, const Json& report, const Tokenizer& tokenizer,
                    const ExperimentConfig& deciding, double deciding_seconds) {
   const std::string candidate = report["config"]["candidate"].get<std::string>();
   for (const Json& row : report["verdicts"]) {
@@ -212,11 +256,13 @@ void PrintNextStep(const ExperimentFlags& flags, const Json& report,
       std::printf("would decide: %s\n", line.get<std::string>().c_str());
     }
     std::printf(
-        "run this to decide (about %.0f minutes here):\n  %s --preset %s --haystacks %llu --out "
-        "%s\n",
-        deciding_seconds / 60 + 1, flags.command.c_str(), deciding.preset.c_str(),
+        "run this to decide (about %.0f minutes here):\n  %s --preset %s --buckets %s --haystacks "
+        "%llu --out %s\n",
+        deciding_seconds / 60 + 1, flags.deciding_command.c_str(), deciding.preset.c_str(),
+        BucketsText(deciding.sizes.buckets).c_str(),
         static_cast<unsigned long long>(deciding.sizes.haystacks),
-        (flags.out + "-standard").c_str());
+        Quoted(flags.out + "-standard").c_str());
+    WarnOfMissingText(tokenizer, deciding);
   }
 }
 
@@ -227,6 +273,10 @@ uint64_t ScoringBytes(const ModelConfig& model) {
 }
 
 int RunCommand(const ExperimentFlags& flags) {
+  if (!flags.engine.context.empty()) {
+    throw Error(ErrorCode::kUsage, "an experiment's context is its longest bucket",
+                "give --buckets instead of --context");
+  }
   Model model = LoadModel(flags.engine.model);
   ExperimentConfig config = MakeConfig(flags, model.geometry);
   EngineOptions options = MakeEngineOptions(flags.engine);
@@ -240,12 +290,18 @@ int RunCommand(const ExperimentFlags& flags) {
   options.scoring_bytes = ScoringBytes(model.config);
   const VerdictRules rules = ReadRules(flags.rules);
   Engine engine(std::move(model), options);
-  if (flags.time_budget_s > 0) FitTimeBudget(flags.time_budget_s, &config, &engine);
+  if (flags.time_budget_s > 0) {
+    const double seconds = FitTimeBudget(flags.time_budget_s, &config, &engine);
+    if (seconds > flags.time_budget_s) {
+      std::fprintf(stderr, "kvant: even the smallest sizes take about %.0f s, over the budget\n",
+                   seconds);
+    }
+  }
   const Preflight preflight = CheckExperiment(config, &engine);
   for (const std::string& line : preflight.lines) std::fprintf(stderr, "kvant: %s\n", line.c_str());
   if (flags.dry_run) return 0;
 
-  std::filesystem::create_directories(flags.out);
+  MakeFolder(flags.out);
   Store store(std::filesystem::path(flags.out) / "results.db");
   std::signal(SIGINT, RequestStop);
   std::signal(SIGTERM, RequestStop);
@@ -261,27 +317,23 @@ int RunCommand(const ExperimentFlags& flags) {
     std::printf("%s\n", report.dump(1).c_str());
   } else {
     PrintSummary(flags, report);
-    const ExperimentConfig deciding = DecidingConfig(flags, rules, config);
-    PrintNextStep(flags, report, deciding,
+    const ExperimentConfig deciding =
+        DecidingConfig(flags, rules, engine.model().config.context_length, config);
+    PrintNextStep(flags, report, *engine.model().tokenizer, deciding,
                   EstimateSeconds(deciding, engine.model().geometry, preflight.speed));
   }
   return VerdictExitCode(VerdictOf(report, report["config"]["candidate"].get<std::string>()));
 }
 
-std::string CommandLine(const CLI::App* command) {
-  // The options as given, so that the report can be made again.
-  std::string line = "kvant experiment";
+// The options as given; without those in `left_out`.
+std::string CommandLine(const CLI::App* command, const std::set<std::string>& left_out) {
+  std::string line = Quoted(command->get_parent()->get_name()) + " experiment";
   for (const CLI::Option* option : command->get_options()) {
-    if (option->count() == 0 || option->get_name() == "--help") continue;
-    // What the next run replaces: its folder and its sizes.
     const std::string name = option->get_name();
-    if (name == "--out" || name == "--preset" || name == "--documents" || name == "--haystacks" ||
-        name == "--time-budget") {
-      continue;
-    }
+    if (option->count() == 0 || name == "--help" || left_out.contains(name)) continue;
     line += " " + name;
     if (option->get_items_expected_max() == 0) continue;  // a flag
-    for (const std::string& value : option->results()) line += " " + value;
+    for (const std::string& value : option->results()) line += " " + Quoted(value);
   }
   return line;
 }
@@ -301,15 +353,17 @@ void AddExperimentCommand(CLI::App* app, CommandBody* body) {
   command->add_option("--group", flags->groups,
                       "NAME=PLAN, repeatable (default: the standard set)");
   command->add_option("--baseline", flags->baseline, "NAME=PLAN (default: bf16)");
-  command->add_option("--candidate", flags->candidate,
-                      "the group whose verdict is the exit code (default: int8)");
+  command->add_option(
+      "--candidate", flags->candidate,
+      "the group whose verdict is the exit code (default: int8, or the first --group)");
   command->add_option("--preset", flags->preset, "quick (default), standard or full");
   command->add_option("--buckets", flags->buckets, "context lengths, as in 512,2K,8K");
   command->add_option("--documents", flags->documents, "per bucket, for divergence");
   command->add_option("--haystacks", flags->haystacks, "per bucket, of five questions each");
   command->add_option("--scales", flags->scales, "scale file of kvant calibrate (JSON)");
   command->add_option("--rules", flags->rules, "verdict rules (JSON; see docs/statistics.md)");
-  command->add_option("--time-budget", flags->time_budget_s, "seconds; sizes shrink to fit");
+  command->add_option("--time-budget", flags->time_budget_s,
+                      "seconds; sizes grow or shrink to fit");
   command->add_option("--layer-sensitivity", flags->layer_sensitivity,
                       "quantize one layer of this group at a time");
   command->add_option("--seed", flags->seed, "of haystacks and intervals");
@@ -321,7 +375,11 @@ void AddExperimentCommand(CLI::App* app, CommandBody* body) {
   command->add_flag("--dry-run", flags->dry_run, "only the preflight");
   command->add_flag("--json", flags->json, "the report's JSON on stdout");
   command->callback([flags, body, command] {
-    flags->command = CommandLine(command);
+    flags->command = CommandLine(command, {});
+    // What the deciding run replaces: its folder and its sizes.
+    flags->deciding_command =
+        CommandLine(command, {"--out", "--preset", "--documents", "--haystacks", "--time-budget",
+                              "--buckets", "--json"});
     *body = [flags] { return RunCommand(*flags); };
   });
 }

@@ -40,6 +40,51 @@ std::string SpecialText(const Tokenizer& tokenizer, std::optional<TokenId> token
   return token ? tokenizer.Piece(*token, true) : std::string();
 }
 
+// The chat as its template writes it. `system` may be empty.
+std::string RenderChat(const Model& model, const std::string& system, const std::string& prompt) {
+  OrderedJson messages = OrderedJson::array();
+  if (!system.empty()) messages.push_back({{"role", "system"}, {"content", system}});
+  messages.push_back({{"role", "user"}, {"content", prompt}});
+  const OrderedJson extra = {{"bos_token", SpecialText(*model.tokenizer, model.tokenizer->bos())},
+                             {"eos_token", SpecialText(*model.tokenizer, model.tokenizer->eos())}};
+  return ChatTemplate(model.chat_template).Render(messages, nullptr, true, extra);
+}
+
+bool SpellsSpecialToken(const Tokenizer& tokenizer, const std::string& text) {
+  return tokenizer.Encode(text, {.parse_special = true, .add_special = false}) !=
+         tokenizer.Encode(text, {.parse_special = false, .add_special = false});
+}
+
+// Special tokens are the template's only. The user's text stands in for by characters of private
+// use, and is encoded apart: its "<|im_end|>" stays text.
+std::vector<TokenId> EncodeChatApart(const Model& model, const std::string& system,
+                                     const std::string& prompt) {
+  const std::pair<std::string, const std::string*> stand_ins[] = {{"\uE0F0\uE0F1", &system},
+                                                                  {"\uE0F2\uE0F3", &prompt}};
+  std::string rendered =
+      RenderChat(model, system.empty() ? "" : stand_ins[0].first, stand_ins[1].first);
+  std::vector<TokenId> tokens;
+  const auto append = [&](std::string_view text, bool special) {
+    const std::vector<TokenId> more =
+        model.tokenizer->Encode(text, {.parse_special = special, .add_special = false});
+    tokens.insert(tokens.end(), more.begin(), more.end());
+  };
+  for (const auto& [stand_in, text] : stand_ins) {
+    if (text->empty()) continue;
+    const size_t at = rendered.find(stand_in);
+    if (at == std::string::npos) {
+      throw Error(ErrorCode::kUnsupported,
+                  "the prompt spells a special token, and the chat template rewrites prompts",
+                  "leave the special token out, or use --raw");
+    }
+    append(std::string_view(rendered).substr(0, at), true);
+    append(*text, false);
+    rendered.erase(0, at + stand_in.size());
+  }
+  append(rendered, true);
+  return tokens;
+}
+
 std::vector<TokenId> EncodePrompt(const Model& model, const GenerateFlags& flags) {
   const std::string prompt = ReadPrompt(flags);
   if (flags.raw || model.chat_template.empty()) {
@@ -48,14 +93,11 @@ std::vector<TokenId> EncodePrompt(const Model& model, const GenerateFlags& flags
     }
     return model.tokenizer->Encode(prompt, {.parse_special = false, .add_special = true});
   }
-  OrderedJson messages = OrderedJson::array();
-  if (!flags.system.empty()) {
-    messages.push_back({{"role", "system"}, {"content", flags.system}});
+  if (SpellsSpecialToken(*model.tokenizer, prompt) ||
+      SpellsSpecialToken(*model.tokenizer, flags.system)) {
+    return EncodeChatApart(model, flags.system, prompt);
   }
-  messages.push_back({{"role", "user"}, {"content", prompt}});
-  const OrderedJson extra = {{"bos_token", SpecialText(*model.tokenizer, model.tokenizer->bos())},
-                             {"eos_token", SpecialText(*model.tokenizer, model.tokenizer->eos())}};
-  const std::string text = ChatTemplate(model.chat_template).Render(messages, nullptr, true, extra);
+  const std::string text = RenderChat(model, flags.system, prompt);
   // The template writes the beginning token itself.
   return model.tokenizer->Encode(text, {.parse_special = true, .add_special = false});
 }
@@ -69,7 +111,7 @@ int Generate(const GenerateFlags& flags) {
     scales = std::make_shared<ScaleSet>(
         ReadScaleFile(flags.scales, model.geometry, Hex(model.digest)).scales);
   }
-  const KvPlan plan = MakeKvPlan(flags.format, model.geometry, scales);
+  const KvPlan plan = MakeKvPlan(PlanText(flags.format), model.geometry, scales);
   Engine engine(std::move(model), options);
   Request request;
   request.plan = engine.AddPlan(plan);

@@ -1,6 +1,7 @@
 #include <CLI/CLI.hpp>
 #include <cstdio>
 #include <exception>
+#include <filesystem>
 #include <string>
 
 #include "kvant/cli/command.h"
@@ -10,17 +11,40 @@
 
 namespace {
 
+// For errors that know no better one.
+const char* HintFor(kvant::ErrorCode code) {
+  switch (code) {
+    case kvant::ErrorCode::kUsage:
+      return "see kvant --help, and kvant COMMAND --help";
+    case kvant::ErrorCode::kNotFound:
+      return "check the path";
+    case kvant::ErrorCode::kInvalidInput:
+      return "the input is damaged or not what it should be; make or fetch it again";
+    case kvant::ErrorCode::kIo:
+      return "check the path, its permissions and the free space";
+    case kvant::ErrorCode::kOverBudget:
+      return "raise --memory, or ask for less";
+    case kvant::ErrorCode::kUnsupported:
+      return "docs/formats.md and README.md say what is supported";
+    default:
+      return "this is a defect of kvant: please report it with the command";
+  }
+}
+
 int ReportFailure(const kvant::Error& error, bool json) {
+  const std::string hint = error.hint().empty() && error.code() != kvant::ErrorCode::kCancelled
+                               ? HintFor(error.code())
+                               : error.hint();
   if (json) {
     const kvant::Json document = {{"error",
                                    {{"code", kvant::ErrorCodeName(error.code())},
                                     {"message", error.message()},
-                                    {"hint", error.hint()}}}};
+                                    {"hint", hint}}}};
     std::printf("%s\n",
                 document.dump(-1, ' ', false, kvant::Json::error_handler_t::replace).c_str());
   }
-  std::fprintf(stderr, "kvant: %s%s%s\n", error.message().c_str(),
-               error.hint().empty() ? "" : "\n       ", error.hint().c_str());
+  std::fprintf(stderr, "kvant: %s%s%s\n", error.message().c_str(), hint.empty() ? "" : "\n       ",
+               hint.c_str());
   return kvant::ExitCodeFor(error.code());
 }
 
@@ -41,11 +65,13 @@ int main(int argc, char** argv) {
       "  kvant generate -m model.gguf --format int8 \"Hello\"      try a prompt\n"
       "  kvant inspect -m model.gguf                             bytes per token by format\n"
       "  kvant probe                                             what this machine's kernels do\n"};
+  app.name(argc > 0 ? argv[0] : "kvant");
   app.require_subcommand(1);
   app.set_version_flag("--version", std::string("kvant ") + KVANT_VERSION);
   app.footer(
       "Exit codes: 0 done or ship, 1 do not ship, 2 usage, 3 input or environment, "
       "4 internal, 5 canary, 6 inconclusive.");
+  const bool json = WantsJson(argc, argv);
   kvant::CommandBody body;
   kvant::AddExperimentCommand(&app, &body);
   kvant::AddCalibrateCommand(&app, &body);
@@ -56,15 +82,16 @@ int main(int argc, char** argv) {
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
-    const int code = app.exit(error);
-    return code == 0 ? 0 : 2;
+    if (error.get_exit_code() == 0) return app.exit(error);  // --help, --version
+    return ReportFailure(kvant::Error(kvant::ErrorCode::kUsage, error.what()), json);
   }
-  const bool json = WantsJson(argc, argv);
   try {
     kvant::ApplyIsaFromEnvironment();
     return body();
   } catch (const kvant::Error& error) {
     return ReportFailure(error, json);
+  } catch (const std::filesystem::filesystem_error& error) {
+    return ReportFailure(kvant::Error(kvant::ErrorCode::kIo, error.what()), json);
   } catch (const std::bad_alloc&) {
     return ReportFailure(kvant::Error(kvant::ErrorCode::kOverBudget, "out of memory",
                                       "lower --memory or the context"),

@@ -79,8 +79,10 @@ int Probe(bool json) {
   }
   std::printf("Read bandwidth     %.1f GB/s with 1 thread, %.1f GB/s with %zu\n", one / 1e9,
               all / 1e9, cpus);
-  std::printf("Attention, dense   float32 arithmetic on packed codes and weights (%s)\n",
-              std::string(IsaName(active)).c_str());
+  std::printf("Attention, prefill float32 arithmetic on packed codes and weights\n");
+  std::printf(
+      "Decoding           packed weights times activations in %s\n",
+      active == Isa::kPortable ? "float32" : "16-bit integers, float32 between groups of 32");
   return 0;
 }
 

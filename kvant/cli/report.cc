@@ -21,6 +21,10 @@ struct ReportFlags {
   bool json = false;
 };
 
+int CandidatesExitCode(const Json& report) {
+  return VerdictExitCode(VerdictOf(report, report["config"]["candidate"].get<std::string>()));
+}
+
 // The page of a report.json from elsewhere, beside it.
 int RenderFile(const ReportFlags& flags) {
   constexpr uint64_t kMaxBytes = 64 << 20;
@@ -33,7 +37,7 @@ int RenderFile(const ReportFlags& flags) {
   const std::filesystem::path page = std::filesystem::path(flags.folder).replace_extension(".html");
   WriteFileAtomically(page, RenderReportHtml(report));
   std::printf("%s\n", flags.json ? report.dump(1).c_str() : page.c_str());
-  return 0;
+  return CandidatesExitCode(report);
 }
 
 int MakeReport(const ReportFlags& flags) {
@@ -57,7 +61,7 @@ int MakeReport(const ReportFlags& flags) {
   } else {
     std::printf("%s\n%s\n", (folder / "report.html").c_str(), (folder / "report.json").c_str());
   }
-  return 0;
+  return CandidatesExitCode(report);
 }
 
 }  // namespace

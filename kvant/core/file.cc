@@ -121,4 +121,25 @@ void WriteFileAtomically(const std::filesystem::path& path, std::string_view con
   if (::rename(temporary.c_str(), path.c_str()) != 0) fail(Reason());
 }
 
+void CheckWritable(const std::filesystem::path& path) {
+  const std::filesystem::path temporary = path.string() + fmt::format(".tmp{}", ::getpid());
+  const int descriptor = ::open(temporary.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0644);
+  if (descriptor < 0) {
+    throw Error(ErrorCode::kIo, fmt::format("cannot write {}: {}", path.string(), Reason()),
+                "choose a folder that exists and may be written to");
+  }
+  ::close(descriptor);
+  ::unlink(temporary.c_str());
+}
+
+void MakeFolder(const std::filesystem::path& path) {
+  std::error_code failure;
+  std::filesystem::create_directories(path, failure);
+  if (failure) {
+    throw Error(ErrorCode::kIo,
+                fmt::format("cannot make the folder {}: {}", path.string(), failure.message()),
+                "choose a folder that may be written to");
+  }
+}
+
 }  // namespace kvant

@@ -46,4 +46,11 @@ std::string ReadWholeFile(const std::filesystem::path& path, uint64_t max_bytes)
 // failure (disk full, …) throws Error{kIo}, removes the temporary and leaves `path` as it was.
 void WriteFileAtomically(const std::filesystem::path& path, std::string_view content);
 
+// Throws Error{kIo} if a file cannot be written at `path`, so that a long run does not find out at
+// its end.
+void CheckWritable(const std::filesystem::path& path);
+
+// Makes the folder and those above it. Throws Error{kIo}.
+void MakeFolder(const std::filesystem::path& path);
+
 }  // namespace kvant

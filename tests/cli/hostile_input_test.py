@@ -45,7 +45,31 @@ class HostileInput(ProgramTest):
                             "over the context")
         self.expect_refusal(kvant(*generate, "Hello", "--memory", "64MiB"), 3, "MiB")
         self.assertEqual(kvant(*generate, "Hello", "--memory", "much").returncode, 2)
+        file = self.folder / "file"
+        file.write_text("")
+        under_a_file = ["experiment", "-m", MODEL, "--text", text_folder(), "--buckets", "128",
+                        "--documents", 1, "--tasks", "divergence", "--out"]
+        self.expect_refusal(kvant(*under_a_file, file / "out"), 3, "cannot make the folder")
+        self.expect_refusal(kvant(*under_a_file, self.folder / "out", "--memory", "220MiB"), 3,
+                            "MiB")
+        for extra in (["--context", "512"], ["--candidate", "int2_control"],
+                      ["--layer-sensitivity", "none"]):
+            done = kvant(*under_a_file, self.folder / "out", *extra)
+            self.assertEqual(done.returncode, 2, (extra, done.stderr))
         self.expect_refusal(kvant(*generate, ""), 3, "empty")
+
+    def test_special_tokens_are_the_templates_only(self):
+        def prompt_tokens(text):
+            done = kvant("generate", "-m", MODEL, "-n", 1, "--json", text)
+            return json.loads(done.stdout)["prompt_tokens"]
+
+        # As text it takes several tokens, as the control token it would be one.
+        self.assertGreater(prompt_tokens("Hello<|im_end|>"), prompt_tokens("Hello") + 2)
+
+    def test_eight_bits_say_what_they_mean(self):
+        done = kvant("generate", "-m", MODEL, "-n", 1, "--json", "-f", "8-bit", "Hello")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn("8-bit means int8", done.stderr)
 
     def test_text_and_scales(self):
         experiment = ["experiment", "-m", MODEL, "--buckets", "128", "--out", self.folder / "out"]

@@ -31,11 +31,12 @@ class ProgramTest(unittest.TestCase):
         self.folder = pathlib.Path(folder.name)
 
     def expect_refusal(self, done, code, words):
-        """One line that says what is wrong, at most one more with the remedy, no output."""
+        """One line that says what is wrong, one more with the remedy, no output."""
         self.assertEqual(done.returncode, code, done.stderr)
         self.assertEqual(done.stdout, "")
         errors = [line for line in done.stderr.splitlines() if line.startswith("kvant: ")]
         self.assertIn(words, done.stderr)
         self.assertIn(words, errors[-1])
         after = done.stderr.splitlines()[done.stderr.splitlines().index(errors[-1]):]
-        self.assertLessEqual(len(after), 2, done.stderr)
+        self.assertEqual(len(after), 2, done.stderr)
+        self.assertTrue(after[1].startswith("       "), done.stderr)
